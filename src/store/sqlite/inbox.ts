@@ -1,0 +1,123 @@
+import { bytesToId, idToBytes, isItemId, type ItemId } from '../../model/ids.ts'
+import type { InboxFilter, InboxItem, NewItem, Page, Paged } from '../store.ts'
+import { actionId, actionRow, toAction } from './actions.ts'
+import { present } from './names.ts'
+import type { Open, Tx } from './tx.ts'
+
+export function insertItem(tx: Tx, item: NewItem, ns: number, action: number, worker: number, at: number): void {
+  tx.db.run(
+    'INSERT INTO inbox (id, ns, action, worker, kind, records, would, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    idToBytes(item.id.slice(5)),
+    ns,
+    action,
+    worker,
+    item.kind,
+    JSON.stringify(item.records),
+    item.would,
+    at,
+  )
+}
+
+/** Decides the open items of an Action (W4): by whom, and by which Action. */
+export function decideItems(tx: Tx, action: number, decision: string, by: number, decidedAction: number): void {
+  tx.db.run(
+    `UPDATE inbox SET decided = (SELECT coalesce(max(decided), 0) + 1 FROM inbox), decision = ?, decided_by = ?,
+       decided_action = ? WHERE i = (SELECT i FROM inbox WHERE action = ? AND decided IS NULL)`,
+    decision,
+    by,
+    decidedAction,
+    action,
+  )
+}
+
+type ItemColumns = [
+  number, Uint8Array, number, NewItem['kind'], string, string | null, number, string | null, number | null, number | null,
+] // prettier-ignore
+
+function toItem(open: Open, row: ItemColumns): InboxItem {
+  const [, id, action, kind, records, would, at, decision, by, decidedAction] = row
+  return {
+    id: `item_${bytesToId(id)}`,
+    kind,
+    records: JSON.parse(records) as Record<string, number>,
+    would,
+    action: toAction(open, actionRow(open, action)),
+    status: decision === null ? 'open' : 'decided',
+    decision:
+      decision === null || by === null || decidedAction === null
+        ? null
+        : { decision, by: open.names.workerByNumber(by).name, action: actionId(open, decidedAction) },
+    at,
+  }
+}
+
+function itemRow(open: Open, i: number): ItemColumns {
+  const row = open.db.get<ItemColumns>(
+    `SELECT i, id, action, kind, records, would, at, decision, decided_by, decided_action FROM inbox WHERE i = ?`,
+    i,
+  )
+  return present(row, `inbox item ${i}`)
+}
+
+export function item(open: Open, namespace: string, id: ItemId): InboxItem | null {
+  const ns = open.names.namespace(namespace)
+  if (ns === undefined || !isItemId(id)) return null
+  const row = open.db.get<[number]>('SELECT i FROM inbox WHERE id = ? AND ns = ?', idToBytes(id.slice(5)), ns)
+  return row === undefined ? null : toItem(open, itemRow(open, row[0]))
+}
+
+/** Items in the order in which they came to be; decided ones, when only those are asked for, in the order of decision. */
+export function inbox(open: Open, namespace: string, filter: InboxFilter, page: Page): Paged<InboxItem> {
+  const ns = open.names.namespace(namespace)
+  const worker = open.names.worker(filter.workerId)
+  if (ns === undefined || worker === undefined) return { data: [], next: null }
+  const rows = positions(open, ns, worker.worker, filter, page.after, page.limit + 1)
+  const shown = rows.slice(0, page.limit)
+  return {
+    data: shown.map(([i]) => toItem(open, itemRow(open, i))),
+    next: rows.length > page.limit ? (shown.at(-1)?.[1] ?? null) : null,
+  }
+}
+
+/** Numbers and positions of the items that a filter lets through. */
+function positions(
+  { db }: Open,
+  ns: number,
+  worker: number,
+  { all, status }: InboxFilter,
+  after: number,
+  limit: number,
+): [number, number][] {
+  // With `all`, the failed ones of every Worker too; their kind is asked for as none otherwise.
+  const kind = all ? 'failed' : ''
+  if (status === 'decided') {
+    return db.all<[number, number]>(
+      `SELECT i, decided FROM inbox WHERE decided > ?1 AND ns = ?2 AND (worker = ?3 OR kind = ?4) ORDER BY decided LIMIT ?5`,
+      after,
+      ns,
+      worker,
+      kind,
+      limit,
+    )
+  }
+  if (status === 'open') {
+    return db.all<[number, number]>(
+      `SELECT i, i FROM inbox WHERE worker = ?3 AND i > ?1 AND decided IS NULL
+       UNION SELECT i, i FROM inbox WHERE ns = ?2 AND kind = ?4 AND i > ?1 AND decided IS NULL ORDER BY 1 LIMIT ?5`,
+      after,
+      ns,
+      worker,
+      kind,
+      limit,
+    )
+  }
+  return db.all<[number, number]>(
+    `SELECT i, i FROM inbox WHERE worker = ?3 AND i > ?1
+     UNION SELECT i, i FROM inbox WHERE ns = ?2 AND kind = ?4 AND i > ?1 ORDER BY 1 LIMIT ?5`,
+    after,
+    ns,
+    worker,
+    kind,
+    limit,
+  )
+}
