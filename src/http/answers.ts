@@ -1,0 +1,118 @@
+import { StoreUnavailable } from '../engine/reads.ts'
+import type { Answer } from '../model/call.ts'
+import { problem, Problem, toProblemJson } from '../model/problem.ts'
+import type { Exchange } from './exchange.ts'
+
+/** The client went away before its request was whole (not an error of anybody's). */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone'
+}
+
+/** What an answer would show may not be on disk: it must not leave (R3). */
+class NotDurable extends Error {
+  override readonly name = 'NotDurable'
+}
+
+const json = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store']
+const problemJson = ['Content-Type', 'application/problem+json; charset=utf-8', 'Cache-Control', 'no-store']
+
+/** Answers 200 with JSON text. */
+export async function answerJson(x: Exchange, text: string, headers: readonly string[] = []): Promise<void> {
+  await whenDurable(x)
+  x.send(200, json.concat(headers), text)
+}
+
+/** Answers with a page for a browser, which can load and run nothing. It shows nothing that is on record. */
+export function sendHtml(x: Exchange, html: string): void {
+  x.send(200, htmlHeaders, html)
+}
+
+const htmlHeaders = [
+  ...['Content-Type', 'text/html; charset=utf-8'],
+  ...[
+    'Content-Security-Policy',
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  ],
+  ...['X-Content-Type-Options', 'nosniff'],
+  ...['Referrer-Policy', 'no-referrer'],
+  ...['Vary', 'Accept'],
+]
+
+/** Answers JSON that shows nothing of what is on record. */
+export function sendJson(x: Exchange, status: number, value: unknown, headers: readonly string[] = []): void {
+  x.send(status, json.concat(headers), JSON.stringify(value))
+}
+
+/** Answers 304: the client has the record at this Version. */
+export async function answerNotModified(x: Exchange, headers: readonly string[]): Promise<void> {
+  await whenDurable(x)
+  x.send(304, headers, '')
+}
+
+/** How an Action is shown (§3): 200 once it is settled, however it ended, 202 while it is pending. */
+export async function answerAction(
+  x: Exchange,
+  action: {
+    readonly id: string
+    readonly status: string
+    readonly body: Uint8Array | string
+    readonly replayed: boolean
+  },
+  headers: readonly string[] = [],
+): Promise<void> {
+  x.action = action.id
+  const fields = json.concat(headers)
+  const settled = action.status !== 'pending'
+  if (settled) fields.push('Action-Status', action.status)
+  else fields.push('Location', `/${x.params.namespace}/actions/${action.id}`, 'Retry-After', '1')
+  if (action.replayed) fields.push('Idempotent-Replayed', 'true')
+  await whenDurable(x)
+  x.send(settled ? 200 : 202, fields, action.body)
+}
+
+/** What the engine gave to a call, as HTTP. */
+export function answerCall(x: Exchange, answer: Answer, headers: readonly string[]): Promise<void> {
+  return answer.kind === 'try' ? answerJson(x, answer.body, headers) : answerAction(x, answer, headers)
+}
+
+/**
+ * Answers an error. A Problem says that nothing was put on record; so does a store that can't be reached. Any other error
+ * is 500 as long as the call had not begun; after that its outcome is in doubt, and nobody is told anything (R1).
+ */
+export async function answerError(x: Exchange, error: unknown): Promise<void> {
+  if (error instanceof ClientGone) return x.forget()
+  const told = error instanceof NotDurable ? null : problemOf(x, error)
+  if (told === null) return x.abandon(error)
+  try {
+    await whenDurable(x)
+  } catch (notDurable) {
+    // Only the log's sync can fail here: what the problem tells of may not be on disk (R3).
+    return x.abandon(notDurable)
+  }
+  sendProblem(x, told)
+}
+
+/** Answers a problem that shows nothing of what is on record: there is nothing to wait for. */
+export function sendProblem(x: Exchange, told: Problem): void {
+  x.code = told.code
+  const body = JSON.stringify(toProblemJson(told, { origin: x.edge.origin, requestId: x.requestId }))
+  x.send(told.status, problemJson.concat(Object.entries(told.headers).flat()), body)
+}
+
+function problemOf(x: Exchange, error: unknown): Problem | null {
+  if (error instanceof Problem) return error
+  if (error instanceof StoreUnavailable) {
+    x.logError(error)
+    return problem('store-unavailable', 'The store cannot do this right now. Nothing was put on record.')
+  }
+  if (x.called) return null
+  x.logError(error)
+  return problem('internal', 'The server made a mistake. Nothing was put on record.')
+}
+
+/** Nothing is shown to anyone before it is on disk: the single place where that is kept (R3). */
+function whenDurable(x: Exchange): Promise<void> | undefined {
+  return x.edge.engine.durable()?.catch((error: unknown) => {
+    throw new NotDurable('the log was not synced', { cause: error })
+  })
+}

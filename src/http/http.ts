@@ -1,0 +1,169 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { Engine, Log } from '../engine/engine.ts'
+import { headerBytesMax, headersTimeoutMs, keepAliveTimeoutMs, requestTimeoutMs } from '../model/limits.ts'
+import { problem } from '../model/problem.ts'
+import { answerError, sendProblem } from './answers.ts'
+import { answerPreflight, corsHeaders } from './cors.ts'
+import { Exchange, type Edge, type Params } from './exchange.ts'
+import { refuseMalformed } from './malformed.ts'
+import { isPath, paths, type Path } from './routes.ts'
+
+export interface HttpOptions {
+  /** Gets one line for each request, and what went wrong. None: nothing is logged, and nothing is spent on it. */
+  readonly logger?: Log
+  /** Origins of browser pages that may call (H2); `*` is any. None unless given. */
+  readonly allowedOrigins?: readonly string[]
+  /** The address under which clients know the server, for absolute links; unless given, the one it listens on. */
+  readonly origin?: string
+}
+
+/** The HTTP interface of an engine (§3). */
+export interface Http {
+  /** Begins to listen; gives the address: `http://127.0.0.1:4000`. Rejects with Node's error (`EADDRINUSE` …). */
+  listen(at: { readonly host: string; readonly port: number }): Promise<string>
+  /** From now on new requests, and those whose body is not whole yet, are told 503 `shutting-down`. */
+  refuseNew(): void
+  /**
+   * Stops gracefully: no new connections, and an answer for what was accepted, which is the engine's to end. Resolves
+   * when every connection is closed, which happens after `graceMs` in any case. May be called again, to bound it anew.
+   */
+  close(graceMs?: number): Promise<void>
+}
+
+/** How long answers may take to reach their clients once all have been given, in milliseconds, before a stop cuts them. */
+const lingerMs = 1_000
+
+/** Bytes ↔ Calls and Answers: the HTTP interface of an engine. */
+export function createHttp(engine: Engine, options: HttpOptions = {}): Http {
+  const { logger = null, allowedOrigins = [], origin } = options
+  const edge: Edge = {
+    engine,
+    log: logger,
+    allowedOrigins: new Set(allowedOrigins),
+    origin: origin ?? 'http://127.0.0.1',
+    stopping: false,
+    open: new Set(),
+    onQuiet: () => {},
+  }
+  const requestId = requestIds(engine)
+  const app = framework(edge, requestId)
+  for (const path of paths) route(app, edge, path)
+  route(app, edge, { path: '/*' })
+  return {
+    async listen(at) {
+      const address = await app.listen({ ...at })
+      if (origin === undefined) edge.origin = address
+      return address
+    },
+    refuseNew: () => refuseNew(edge),
+    close: (graceMs) => close(app, edge, graceMs),
+  }
+}
+
+function refuseNew(edge: Edge): void {
+  edge.stopping = true
+  for (const { stopReading } of edge.open) stopReading?.(problem('shutting-down', 'The server is shutting down.'))
+}
+
+async function close(app: FastifyInstance, edge: Edge, graceMs: number | undefined): Promise<void> {
+  const cutAfter = (ms: number): void => void setTimeout(() => app.server.closeAllConnections(), ms).unref()
+  refuseNew(edge)
+  // Connections on which nothing is asked, and clients that don't read, are not waited for.
+  edge.onQuiet = () => cutAfter(lingerMs)
+  if (edge.open.size === 0) edge.onQuiet()
+  if (graceMs !== undefined) cutAfter(graceMs)
+  await app.close()
+}
+
+/** `req_` and a text that differs between runs of the server and between their requests. */
+function requestIds(engine: Engine): () => string {
+  const run = Buffer.from(engine.machine.randomBytes(6)).toString('hex')
+  let count = 0
+  return () => `req_${run}_${(count++).toString(36)}`
+}
+
+/**
+ * Fastify finds the route and owns the server. Bodies and answers are ours: its parser would read a body before the door
+ * has looked at the headers (R2), and would reset a connection whose body is still being sent.
+ */
+function framework(edge: Edge, requestId: () => string): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    genReqId: requestId,
+    // Requests that come while it stops are told so as a problem.
+    return503OnClosing: false,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    http: { maxHeaderSize: headerBytesMax, headersTimeout: headersTimeoutMs, requireHostHeader: false },
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: headerBytesMax, querystringParser: () => ({}) },
+    // A path that is no percent-encoded UTF-8 is none of ours.
+    frameworkErrors: (_error, request, reply) => serve(edge, { path: '*' }, '', request, reply),
+    clientErrorHandler: (error, socket) => refuseMalformed(edge, requestId, error, socket),
+    rewriteUrl: ({ url = '/' }) => (url.startsWith('/') ? url : originForm(url)),
+  })
+  app.server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => {
+    waitingToContinue.add(req)
+    app.server.emit('request', req, res)
+  })
+  // An expectation that is not known may be ignored (RFC 9110, section 10.1.1).
+  app.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => app.server.emit('request', req, res))
+  // Reached only by methods that the framework has never heard of.
+  app.setNotFoundHandler((request, reply) => serve(edge, { path: '*' }, 'GET, HEAD, POST', request, reply))
+  return app
+}
+
+/** Requests whose client waits for `100 Continue` before it sends the body. */
+const waitingToContinue = new WeakSet<IncomingMessage>()
+
+/** `http://host/path` as the target of a request means `/path` (RFC 9112, section 3.2.2). */
+function originForm(url: string): string {
+  return /^https?:\/\/[^/?#]*(\/.*)$/i.exec(url)?.[1] ?? '/'
+}
+
+/** Registers a path with every method: what it does not have is 405, before the token is looked at (R2). */
+function route(app: FastifyInstance, edge: Edge, path: Path): void {
+  const allowed = [path.get && 'GET, HEAD', path.post && 'POST'].filter((methods) => methods !== undefined).join(', ')
+  app.route({
+    method: app.supportedMethods,
+    url: path.path,
+    // The answer is given here: it is where no body has been read yet.
+    onRequest: (request, reply) => serve(edge, path, allowed, request, reply),
+    handler: () => undefined,
+  })
+}
+
+/** Takes a request out of the framework's hands and answers it. */
+function serve(edge: Edge, path: Path, allowed: string, request: FastifyRequest, reply: FastifyReply): void {
+  reply.hijack()
+  const { id: requestId, raw } = request
+  const params = (request.params ?? {}) as Params
+  const x = new Exchange(edge, raw, reply.raw, { requestId, route: path.path, params })
+  if (waitingToContinue.has(raw)) x.expectsContinue = true
+  if (edge.allowedOrigins.size > 0) x.headers.push(...corsHeaders(edge, raw.headers.origin))
+  try {
+    const answered = handle(x, path, allowed)
+    if (answered !== undefined) answered.catch((error: unknown) => void answerError(x, error))
+  } catch (error) {
+    void answerError(x, error)
+  }
+}
+
+function handle(x: Exchange, path: Path, allowed: string): void | Promise<void> {
+  const { edge, req } = x
+  const isRead = req.method === 'GET' || req.method === 'HEAD'
+  if (edge.stopping && path.path !== '/healthz' && path.path !== '/readyz') {
+    return sendProblem(x, problem('shutting-down', 'The server is shutting down.'))
+  }
+  if (req.httpVersion === '1.1' && req.headers.host === undefined) {
+    return sendProblem(x, problem('malformed-request', 'A request needs the header Host.'))
+  }
+  if (allowed === '' || !isPath(edge, x.params)) {
+    return sendProblem(x, problem('not-found', 'There is nothing at this path.'))
+  }
+  const handler = isRead ? path.get : req.method === 'POST' ? path.post : undefined
+  if (handler !== undefined) return handler(x)
+  if (answerPreflight(x, allowed)) return
+  sendProblem(x, problem('method-not-allowed', `This path takes ${allowed}.`, {}, { Allow: allowed }))
+}
