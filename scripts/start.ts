@@ -72,7 +72,7 @@ async function start(name: string, args: readonly string[], env: Record<string, 
     createInterface(child.stdout).on('line', (line) => {
       const { level, url } = parsed(line)
       if (typeof url === 'string') ready(url)
-      if (level !== 'info') console.error(line)
+      else if (level !== 'info') console.error(line)
     })
   })
 }

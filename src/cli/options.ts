@@ -79,8 +79,9 @@ export function seconds(value: string): number {
   return Math.round(Number(value) * 1000)
 }
 
-/** The origin of a browser's page, exactly as browsers send it (H2). */
+/** The origin of a browser's page, exactly as browsers send it, or `*` for any (H2). */
 export function origin(value: string): string {
+  if (value === '*') return value
   const given = URL.canParse(value) ? new URL(value) : null
   if (given === null || !['http:', 'https:'].includes(given.protocol) || given.origin !== value) {
     const mend = given?.origin.startsWith('http')

@@ -1,4 +1,5 @@
 import type { Fix } from '../model/action.ts'
+import type { Worker } from '../model/worker.ts'
 import { Refusal } from '../model/verberrors.ts'
 import type { VerbContext } from './context.ts'
 import { recordsOf, type Accessor, type RecordView } from './records.ts'
@@ -19,9 +20,9 @@ export class AuthorContext {
     this.records = recordsOf(context)
   }
 
-  get worker(): { id: string; name: string; kind?: string } {
+  get worker(): Pick<Worker, 'id' | 'name' | 'kind'> {
     const { id, name, kind } = this.#context.run.plan.worker
-    return kind === undefined ? { id, name } : { id, name, kind }
+    return { id, name, kind }
   }
 
   get action(): { id: string; key: string | null; createdAt: number; attempts: number; on: string | null } {

@@ -84,6 +84,10 @@ async function find(context: VerbContext, noun: Noun, filter: Readonly<Record<st
   const [[field, wanted] = [undefined, undefined], ...others] = Object.entries(filter)
   if (field === undefined || others.length > 0) throw new TypeError(`find takes one field of ${noun.name}: ${[...noun.index, ...noun.unique].join(', ')}`)
   if (!noun.index.has(field) && !noun.unique.has(field)) throw new TypeError(`${noun.name}.${field} is no declared index`)
+  const { reads, writes } = { reads: context.verb.reads.get(noun.name), writes: context.verb.writes.get(noun.name) }
+  if ((reads || writes) && !reads?.has(field) && !writes?.has(field)) {
+    throw new TypeError(`${context.verb.operation} does not declare that it reads ${noun.name}.${field}`)
+  }
   if (!Number.isInteger(limit) || limit < 1 || limit > findLimitMax) throw new RangeError(`find takes a limit from 1 to ${findLimitMax}`)
   const value = indexValue(wanted)
   if (value === undefined) return []

@@ -92,7 +92,7 @@ async function planOf(core: Core, action: PendingAction, lease: Lease, state: Ru
   return {
     startup,
     verb: startup.verbs.get(verb) ?? null,
-    worker: workers.get(workerId) ?? { id: workerId, name: worker },
+    worker: present(workers.get(workerId), worker),
     claim,
     input: undefined,
     lease,
@@ -100,6 +100,11 @@ async function planOf(core: Core, action: PendingAction, lease: Lease, state: Ru
     origin: { id: root.id, worker: root.worker, workerId: root.workerId, key: root.key },
     attempts: action.attempts,
   }
+}
+
+function present(worker: Worker | undefined, name: string): Worker {
+  if (worker === undefined) throw new Error(`an Action names the Worker ${name}, whom the store does not know`)
+  return worker
 }
 
 /** At most so many at once; `run` waits for a place, not for the end. */

@@ -114,7 +114,8 @@ export class Run implements Running, RunningAction {
   /** The Action as it is on record, put there if need be: what a second request or an ended wait is told (K4). */
   async name(): Promise<Action> {
     if (!(await this.claimAhead())) return (await this.done).action
-    const action = await this.core.store.action(this.plan.claim.namespace, this.id)
+    // It is on record now: its caller can't be told any more that the store is unavailable (R1).
+    const action = await this.#persist(() => this.core.store.action(this.plan.claim.namespace, this.id))
     if (action === null) throw new Error(`${this.id} was claimed and is not on record`)
     return action
   }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Startup } from '../model/startup.ts'
@@ -12,6 +12,8 @@ import { codeOf, LocalError, messageOf } from './local-error.ts'
 export async function loadStartups(file: string): Promise<ReadonlyMap<string, Startup>> {
   const path = resolve(file)
   if (!existsSync(path)) throw new LocalError(`There is no file ${file}. Give the file that exports your definition.`)
+  if (statSync(path).isDirectory())
+    throw new LocalError(`${file} is a folder: give the file in it that exports your definition.`)
   let loaded: Record<string, unknown>
   try {
     loaded = (await import(pathToFileURL(path).href)) as Record<string, unknown>

@@ -31,13 +31,17 @@ export async function withStore<T>(
   })
 }
 
-/** Has the store's own errors told as what they are to the user of a command: something to mend. */
+/** The store's own errors, as what they are to the user of a command: something to mend. Any other stays itself. */
+export function asLocalError(error: unknown): unknown {
+  const isStores = error instanceof StoreOpenError || error instanceof StoreUnavailable
+  return isStores ? new LocalError(error.message) : error
+}
+
 async function locally<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (error instanceof StoreOpenError || error instanceof StoreUnavailable) throw new LocalError(error.message)
-    throw error
+    throw asLocalError(error)
   }
 }
 

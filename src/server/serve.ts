@@ -11,7 +11,7 @@ import { codeOf, LocalError, messageOf } from './local-error.ts'
 import type { Log, LogLevel } from './log.ts'
 import { createLog } from './log.ts'
 import { machine } from './machine.ts'
-import { openServed } from './open.ts'
+import { asLocalError, openServed } from './open.ts'
 import { endInDoubt, stopOnSignals, watchForFaults } from './stop.ts'
 
 /** How long a stop waits for answers to leave once nothing runs any more, in milliseconds. */
@@ -51,7 +51,7 @@ export async function serve(options: ServeOptions): Promise<string> {
     return await begin(options, store, engine, http, log)
   } catch (error) {
     await store.close()
-    throw error
+    throw asLocalError(error)
   }
 }
 

@@ -58,6 +58,18 @@ describe('what keeps it from serving is one clear line, a status that is not 0, 
     expect(readFileSync(data, 'utf8')).toBe(letter)
   })
 
+  test('a store that was cut in half stays as it is', async () => {
+    const server = await startServer()
+    await server.stop()
+    const whole = readFileSync(server.data)
+    const half = whole.subarray(0, Math.floor(whole.length / 2))
+    writeFileSync(server.data, half)
+    expect(await refused('--data', server.data, '--port', '0')).toMatch(/damaged/)
+    expect(readFileSync(server.data).equals(half)).toBe(true)
+    writeFileSync(server.data, whole)
+    await server.start()
+  })
+
   test('somebody else’s SQLite file stays as it is', async () => {
     const data = join(newFolder('serve'), 'cookbook.db')
     const db = new DatabaseSync(data)
@@ -300,3 +312,80 @@ async function asNobody(args: string[]): Promise<Ran> {
   ])
   return { status, stdout, stderr }
 }
+
+test('R3: a failed fsync ends the process with 70, unanswered and told in one line; the next start serves again', async () => {
+  const data = join(newFolder('serve'), 'startup.db')
+  const broken = fault(join(newFolder('serve'), 'broken'))
+  const server = await startServer({ data, env: shimEnv({ folder: dirname(data), syncFails: broken }) })
+  const token = await server.token()
+  const exit = once(server.child, 'exit') as Promise<[number | null]>
+  broken.on()
+  await expect(place(server, token, 'k1')).rejects.toThrow(TypeError)
+  expect((await exit)[0]).toBe(70)
+  await expect.poll(() => server.logs.at(-1)).toMatchObject({ level: 'error', msg: /outcome of a commit is unknown/ })
+  broken.off()
+  await server.start()
+})
+
+describe('what a Verb’s author gets wrong', () => {
+  const source = `
+import { noun, startup } from 'startup-builder'
+import { z } from 'zod'
+const Order = noun({ fields: z.object({ how: z.string() }) })
+const kiln = startup('kiln.test', { nouns: { Order } })
+const place = kiln.verb('Order.place', {
+  input: z.object({ how: z.string() }),
+  reads: {},
+  async run({ input, records }) {
+    if (input.how === 'float') void Promise.reject(new Error('nobody awaits this'))
+    if (input.how === 'throw' && process.env.POISONED === '1') {
+      setTimeout(() => { throw new Error('nobody catches this') }, 200)
+      await new Promise((resolve) => setTimeout(resolve, 5_000))
+    }
+    return records.Order.create(input)
+  },
+})
+export default kiln.serve({ verbs: [place] })
+`
+  function call(server: TestServer, token: string, how: string): Promise<Response> {
+    return fetch(`${server.url}/kiln.test/orders/place`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'idempotency-key': how },
+      body: JSON.stringify({ how }),
+    })
+  }
+
+  test('V4: an error that nobody catches ends the process with 70, told in the log; the next start resumes what ran', async () => {
+    const server = await startServer({ startup: { source }, env: { POISONED: '1' } })
+    const token = await server.token()
+    const exit = once(server.child, 'exit') as Promise<[number | null]>
+    await expect(call(server, token, 'throw')).rejects.toThrow(TypeError)
+    expect((await exit)[0]).toBe(70)
+    await expect.poll(() => JSON.stringify(server.logs)).toContain('nobody catches this')
+    await server.start({ env: { POISONED: '0' } })
+    const response = await call(server, token, 'throw')
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({ status: 'succeeded', attempts: 2 })
+  })
+
+  test('a promise that nobody awaits is told in the log, and ends nothing', async () => {
+    const server = await startServer({ startup: { source } })
+    const token = await server.token()
+    expect((await call(server, token, 'float')).status).toBe(200)
+    await expect.poll(() => JSON.stringify(server.logs)).toContain('nobody awaits this')
+    expect((await call(server, token, 'next')).status).toBe(200)
+    expect(await server.stop()).toBe(0)
+  })
+})
+
+test('H2: --origin says which pages of browsers may call, and it may be given several times', async () => {
+  const server = await startServer({ args: ['--origin', 'https://glyphs.store', '--origin', 'http://localhost:5173'] })
+  const allowed = async (origin: string): Promise<string | null> => {
+    const headers = { origin, 'access-control-request-method': 'POST' }
+    const response = await fetch(`${server.url}/glyphs.store/orders/place`, { method: 'OPTIONS', headers })
+    return response.headers.get('access-control-allow-origin')
+  }
+  expect(await allowed('https://glyphs.store')).toBe('https://glyphs.store')
+  expect(await allowed('http://localhost:5173')).toBe('http://localhost:5173')
+  expect(await allowed('https://evil.test')).toBe(null)
+})

@@ -112,6 +112,7 @@ describe('worker add', () => {
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' })
     const list = await server.cli('worker', 'list', '--output', 'json')
+    expect(list.stderr).toBe('')
     expect(JSON.parse(list.stdout).data.map(({ name }: { name: string }) => name)).not.toContain('w')
   })
 

@@ -24,7 +24,10 @@ export function serveCommand(): Command {
     .addOption(once('--port <number>', 'the port; 0 takes a free one', port).default(4000))
     .addOption(once('--host <host>', 'the address to listen on', notEmpty).default('127.0.0.1'))
     .addOption(
-      new Option('--origin <origin>', 'a browser origin that may call, such as https://glyphs.store (repeatable)')
+      new Option(
+        '--origin <origin>',
+        "a browser origin that may call, such as https://glyphs.store, or '*' for any (repeatable)",
+      )
         .argParser((value: string, all: string[]) => [...all, origin(value)])
         .default([], 'none'),
     )
