@@ -4,6 +4,7 @@ import { boundFingerprint } from '../model/fingerprint.ts'
 import type { ActionId } from '../model/ids.ts'
 import { parseInput, type ParsedInput } from '../model/json.ts'
 import type { Key } from '../model/key.ts'
+import { runsMax } from '../model/limits.ts'
 import { problem } from '../model/problem.ts'
 import type { Claim } from '../store/store.ts'
 import { isBuiltin, runBuiltin } from './builtin.ts'
@@ -35,6 +36,7 @@ export async function call(core: Core, request: Call): Promise<Answer> {
   // Another request with this key may have passed the door while this one was looked at.
   const flight = core.flights.get(flightName(request.worker.id, key))
   if (flight !== undefined) return replay(core, request, bound, flight)
+  if (core.runs.size >= runsMax) throw problem('busy', 'As many Actions run here as may at once. Try again in a moment.')
   return follow(core, request, Run.start(core, planOf(core, request, key, bound, input, admitted)))
 }
 

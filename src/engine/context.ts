@@ -1,5 +1,6 @@
 import { idInBlock } from '../model/ids.ts'
 import type { Fixed, Seed } from '../model/journal.ts'
+import { readsPerActionMax } from '../model/limits.ts'
 import { seededRandom } from '../model/random.ts'
 import type { IndexValue, LookupRead, Reads, RecordRead, RecordWrite, StoredRecord } from '../model/record.ts'
 import { lookupResource, recordResource } from '../model/record.ts'
@@ -180,8 +181,13 @@ export class VerbContext {
     const first = this.#readRecords.get(resource)
     if (first !== undefined) return liveOrNull(first)
     const seen = record === null ? { noun, id, version: fixed ?? 0, absent: true as const } : this.completed(record)
-    this.#readRecords.set(resource, seen)
+    this.#remember(resource, seen)
     return liveOrNull(seen)
+  }
+
+  #remember(resource: string, seen: StoredRecord | Absent): void {
+    if (this.#readRecords.size >= readsPerActionMax) throw new RangeError(`an Action may read ${readsPerActionMax} records at most`)
+    this.#readRecords.set(resource, seen)
   }
 
   /** Live records by an index, as this evaluation sees them, its own writes apart; remembered against phantoms (V6). */
@@ -201,7 +207,7 @@ export class VerbContext {
     for (const record of found) {
       const resource = recordResource(noun, record.id)
       const seen = this.#readRecords.get(resource)
-      if (seen === undefined) this.#readRecords.set(resource, this.completed(record))
+      if (seen === undefined) this.#remember(resource, this.completed(record))
       const live = liveOrNull(seen ?? this.completed(record))
       if (live !== null) records.push(live)
     }

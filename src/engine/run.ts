@@ -29,7 +29,10 @@ export class Run implements Running, RunningAction {
   #runningSince: number | null = null
   #commit: Promise<unknown> | null = null
   #ended: Ended | null = null
+  /** It ended before it was on record: from then on nothing puts it there. */
+  #failure: { readonly error: unknown } | null = null
   #givenBack = false
+  #isLost = false
   #waitedForRecordMs = 0
   #turn: readonly string[] = []
   #conflicts = 0
@@ -99,6 +102,7 @@ export class Run implements Running, RunningAction {
     // A commit under way may be its settlement, or this very claim.
     while (this.#commit !== null) await this.#commit.catch(() => undefined)
     if (this.lease !== null) return true
+    if (this.#failure !== null) throw this.#failure.error
     if (this.#ended !== null || this.#givenBack) return false
     const answer = await this.#exclusive(this.core.store.claim({ ...this.plan.claim, running: true }))
     if (answer.kind === 'claimed') {
@@ -131,6 +135,7 @@ export class Run implements Running, RunningAction {
 
   /** The lease is another's, or the Action was settled by somebody else (cancelled): what runs here writes nothing more. */
   lose(): void {
+    this.#isLost = true
     this.context?.end({ kind: 'lost' })
   }
 
@@ -155,8 +160,13 @@ export class Run implements Running, RunningAction {
         const ended = await this.#conclude(await this.#evaluate())
         if (ended !== null) return ended
       } catch (error) {
+        // A claim under way may put it on record this very moment; after this none does any more.
+        while (this.#commit !== null) await this.#commit.catch(() => undefined)
         // Before it is on record its caller learns of it; a fault of ours must not leave one that is on record pending.
-        if (this.lease === null || error instanceof GivenBack) throw error
+        if (this.lease === null || error instanceof GivenBack) {
+          this.#failure = { error }
+          throw error
+        }
         this.core.log.error({ action: this.id, err: describe(error) }, 'running an Action failed; trying again')
         await this.core.waiters.sleep(faultRetryMs)
       }
@@ -239,6 +249,7 @@ export class Run implements Running, RunningAction {
 
   /** The store is away: before it is on record its caller is told so (R1), after that it is run again. */
   async #afterUnavailable(error: Error): Promise<null> {
+    while (this.#commit !== null) await this.#commit.catch(() => undefined)
     if (this.lease === null) throw error
     this.core.log.warn({ action: this.id, err: error.message }, 'the store is unavailable; trying again')
     await this.core.waiters.sleep(storeRetryMs)
@@ -254,13 +265,23 @@ export class Run implements Running, RunningAction {
     if (this.#turn.length > 0) await this.#persist(() => this.core.store.hold(lease, []))
     this.#turn = []
     if ((await this.#persist(() => this.core.store.wait(lease, 'record', this.ranMs))) === 'lost') return this.#afterLoss()
-    // Polled too, since the hold may have ended between the answer and the waiting.
-    const started = this.core.machine.now()
-    await this.core.waiters.subject(blocked.resource, Math.min(leftMs, waitPollMs))
-    this.#waitedForRecordMs += Math.max(1, this.core.machine.now() - started)
+    await this.#whileBlocked(blocked, leftMs)
     if (this.#givenBack) throw new GivenBack()
     if ((await this.#persist(() => this.core.store.wait(lease, null, this.ranMs))) === 'lost') return this.#afterLoss()
     return null
+  }
+
+  /** Waits until a hold has ended. Looked at now and then, since it may have ended before the waiting began. */
+  async #whileBlocked(blocked: Blocked, leftMs: number): Promise<void> {
+    const { store, waiters, machine } = this.core
+    const started = machine.now()
+    const untilMs = started + leftMs
+    for (let now = started; now < untilMs && !this.#givenBack && !this.#isLost; now = machine.now()) {
+      await waiters.subject(blocked.resource, Math.min(untilMs - now, waitPollMs))
+      const still = await store.blocker(this.plan.claim.namespace, [blocked.resource], this.plan.origin.id)
+      if (still === null || still.stuck) break
+    }
+    this.#waitedForRecordMs += Math.max(1, machine.now() - started)
   }
 
   /** It waits for another Action, or for a definition that has its Verb (W3, N2). */
@@ -269,10 +290,18 @@ export class Run implements Running, RunningAction {
     const lease = this.lease
     if ((await this.#persist(() => this.core.store.wait(lease, evaluation.waitingFor, this.ranMs))) === 'lost') return this.#afterLoss()
     if (evaluation.until === null) throw new GivenBack()
-    await this.core.waiters.subject(evaluation.until, waitPollMs)
+    await this.#whilePending(evaluation.until)
     if (this.#givenBack) throw new GivenBack()
     if ((await this.#persist(() => this.core.store.wait(lease, null, this.ranMs))) === 'lost') return this.#afterLoss()
     return null
+  }
+
+  async #whilePending(predecessor: ActionId): Promise<void> {
+    while (!this.#givenBack && !this.#isLost) {
+      await this.core.waiters.subject(predecessor, waitPollMs)
+      const action = await this.core.store.action(this.plan.claim.namespace, predecessor)
+      if (action?.status !== 'pending') return
+    }
   }
 
   async #afterLoss(): Promise<Ended> {

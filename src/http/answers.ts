@@ -49,29 +49,32 @@ export async function answerNotModified(x: Exchange, headers: readonly string[])
   x.send(304, headers, '')
 }
 
+/** An Action to show: `body` is its JSON. */
+interface Shown {
+  readonly id: string
+  readonly status: string
+  readonly body: Uint8Array | string
+  readonly replayed: boolean
+}
+
 /** How an Action is shown (§3): 200 once it is settled, however it ended, 202 while it is pending. */
-export async function answerAction(
-  x: Exchange,
-  action: {
-    readonly id: string
-    readonly status: string
-    readonly body: Uint8Array | string
-    readonly replayed: boolean
-  },
-  headers: readonly string[] = [],
-): Promise<void> {
-  x.action = action.id
+export function answerAction(x: Exchange, action: Shown, headers: readonly string[] = []): void | Promise<void> {
+  const durable = whenDurable(x)
+  return durable === undefined ? sendAction(x, action, headers) : durable.then(() => sendAction(x, action, headers))
+}
+
+function sendAction(x: Exchange, { id, status, body, replayed }: Shown, headers: readonly string[]): void {
+  x.action = id
   const fields = json.concat(headers)
-  const settled = action.status !== 'pending'
-  if (settled) fields.push('Action-Status', action.status)
-  else fields.push('Location', `/${x.params.namespace}/actions/${action.id}`, 'Retry-After', '1')
-  if (action.replayed) fields.push('Idempotent-Replayed', 'true')
-  await whenDurable(x)
-  x.send(settled ? 200 : 202, fields, action.body)
+  const settled = status !== 'pending'
+  if (settled) fields.push('Action-Status', status)
+  else fields.push('Location', `/${x.params.namespace}/actions/${id}`, 'Retry-After', '1')
+  if (replayed) fields.push('Idempotent-Replayed', 'true')
+  x.send(settled ? 200 : 202, fields, body)
 }
 
 /** What the engine gave to a call, as HTTP. */
-export function answerCall(x: Exchange, answer: Answer, headers: readonly string[]): Promise<void> {
+export function answerCall(x: Exchange, answer: Answer, headers: readonly string[]): void | Promise<void> {
   return answer.kind === 'try' ? answerJson(x, answer.body, headers) : answerAction(x, answer, headers)
 }
 

@@ -28,39 +28,35 @@ export function readBody(x: Exchange, contentTypes: readonly string[]): Promise<
   return collect(x, untyped)
 }
 
+/** Collects the bytes as they come. Listeners stay where they are: taking them off costs more than their last call. */
 function collect(x: Exchange, untyped: boolean): Promise<Uint8Array> {
   const { req } = x
   if (req.destroyed) throw gone()
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
+    let chunks: Buffer[] | null = []
     let bytes = 0
-    const stop = (): void => {
-      x.stopReading = null
-      req.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
-    }
-    const onData = (chunk: Buffer): void => {
-      bytes += chunk.length
-      const fault = untyped ? notJson() : bytes > bodyBytesMax ? tooLarge() : null
-      if (fault === null) chunks.push(chunk)
-      else refuse(fault)
-    }
     const refuse = (fault: Error): void => {
-      stop()
+      if (chunks === null) return
+      chunks = null
+      x.stopReading = null
       // The rest is not collected; it is read and dropped once the answer is out.
       req.pause()
       reject(fault)
     }
-    const onEnd = (): void => {
-      stop()
-      const [first] = chunks
-      resolve(first === undefined ? empty : chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
-    }
-    const onGone = (): void => {
-      stop()
-      reject(gone())
-    }
     x.stopReading = refuse
-    req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    req.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (untyped) refuse(notJson())
+      else if (bytes > bodyBytesMax) refuse(tooLarge())
+      else chunks?.push(chunk)
+    })
+    req.on('end', () => {
+      if (chunks === null) return
+      x.stopReading = null
+      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, bytes))
+      chunks = null
+    })
+    req.on('close', () => refuse(gone()))
   })
 }
 

@@ -32,7 +32,8 @@ export async function serveCall(x: Exchange, target: Target): Promise<void> {
   if (x.ended) return
   x.called = true
   const answer = await engine.call({ worker, route, key, mode, waitMs, versions, decidedAfter, body })
-  await answerCall(x, answer, said.applied === undefined ? [] : ['Preference-Applied', said.applied])
+  const answered = answerCall(x, answer, said.applied === undefined ? noHeaders : ['Preference-Applied', said.applied])
+  if (answered !== undefined) await answered
 }
 
 /** The Worker of the request's token, in this namespace (null: in its own). More than one token is none. */
@@ -69,6 +70,7 @@ function readHeaders(x: Exchange): Said {
   return { key, mode, waitMs, versions, decidedAfter, applied, contentTypes }
 }
 
+const noHeaders: readonly string[] = []
 const noVersions: RecordVersions = { records: new Map() }
 
 function requireKey(key: Key | null, mode: Call['mode'] | null): void {

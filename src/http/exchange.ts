@@ -108,7 +108,7 @@ export class Exchange {
     this.#end()
     const { res } = this
     const early = this.hasBody && !this.req.complete
-    const fields = this.headers.concat(headers)
+    const fields = this.headers.length === 0 ? headers.slice() : this.headers.concat(headers)
     if (status !== 204 && status !== 304) {
       fields.push('Content-Length', String(typeof body === 'string' ? Buffer.byteLength(body) : body.length))
     }
@@ -173,7 +173,6 @@ export class Exchange {
     res.write(body)
     req.once('end', () => give(false))
     req.once('close', () => give(false))
-    req.on('error', () => give(false))
     req.on('data', drop)
     req.resume()
   }

@@ -123,3 +123,9 @@ export const tokensRememberedMax = 10_000
 
 /** How long an Action on record waits before it is run again after a fault of the engine's own, in milliseconds. */
 export const faultRetryMs = 5000
+
+/** Most records that one Action may read: each is validated by its settlement, which others wait for (V6). */
+export const readsPerActionMax = 10_000
+
+/** Most Actions that run in one process at once; beyond that a call is 503 `busy`, with nothing recorded. */
+export const runsMax = 20_000

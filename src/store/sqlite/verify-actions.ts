@@ -3,7 +3,9 @@ import { keyCodePointsMax } from '../../model/limits.ts'
 import { actionId, chainOf, statuses, statusNumbers } from './actions.ts'
 import type { Open } from './tx.ts'
 import { dayOf, dayText } from './usage.ts'
-import type { Report } from './verify.ts'
+
+/** Reports one thing that is wrong, in a sentence. */
+export type Report = (fault: string) => void
 
 type AuditColumns = [
   number, Uint8Array, number, number, number, number, Uint8Array | null, number, number | null, number | null,

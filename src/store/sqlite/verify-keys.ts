@@ -2,7 +2,7 @@ import { actionId } from './actions.ts'
 import { keyHash, keyText } from './keys.ts'
 import { readMeta } from './meta.ts'
 import type { Open } from './tx.ts'
-import type { Report } from './verify.ts'
+import type { Report } from './verify-actions.ts'
 
 /** One Action a key (K5), and a key index that finds each: in the table up to the watermark, from the Actions' tail above it. */
 export function auditKeys(open: Open, report: Report): void {

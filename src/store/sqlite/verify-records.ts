@@ -6,7 +6,7 @@ import { statusNumbers } from './actions.ts'
 import { indexText } from './deploy.ts'
 import { undo } from './records.ts'
 import type { Open } from './tx.ts'
-import type { Report } from './verify.ts'
+import type { Report } from './verify-actions.ts'
 
 /** Each record's Versions run from 1 to the present one, each made by an Action that succeeded, and undoing them fits. */
 export function auditRecords(open: Open, report: Report): void {

@@ -1,6 +1,6 @@
 import { actionId, chainOf, statusNumbers } from './actions.ts'
 import type { Open } from './tx.ts'
-import type { Report } from './verify.ts'
+import type { Report } from './verify-actions.ts'
 
 /** No orphans: what belongs to an Action, a chain or a Worker has one, in the status that it needs. */
 export function auditRest(open: Open, report: Report): void {

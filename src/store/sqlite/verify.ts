@@ -1,12 +1,9 @@
 import type { VerifyCounts } from '../store.ts'
-import { auditActions, auditChains, auditEvents } from './verify-actions.ts'
+import { auditActions, auditChains, auditEvents, type Report } from './verify-actions.ts'
 import { auditKeys } from './verify-keys.ts'
 import { auditIndexes, auditRecords } from './verify-records.ts'
 import { auditRest } from './verify-rest.ts'
 import type { Open } from './tx.ts'
-
-/** Reports one thing that is wrong, in a sentence. */
-export type Report = (fault: string) => void
 
 /** The parts of the audit, each naming what it walks over. */
 const audits: readonly (readonly [string, (open: Open, report: Report) => void])[] = [
