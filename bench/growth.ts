@@ -2,8 +2,8 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Contestant } from './contestants.ts'
+import { median } from './median.ts'
 import { measureCell, write, type LoadProcess, type Measured, type Sizes } from './measure.ts'
-import { median } from './report.ts'
 import { filledPrefix, scenarios } from './scenarios.ts'
 import { bytesOnDisk, Server } from './server.ts'
 

@@ -57,7 +57,7 @@ class Load {
   readonly #startedAt = performance.now()
   #open: number
   #sent = 0
-  #lastAnswerAt = 0
+  #lastAnswerAt = performance.now()
   #lastCountedAt = 0
   #longestStall = 0
   #wrong: string | null = null

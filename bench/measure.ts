@@ -124,7 +124,9 @@ export async function measureTable(
 ): Promise<Table> {
   const servers = new Map<Subject, Server>()
   for (const subject of subjects) {
-    servers.set(subject, await Server.start(subject.contestant, subject.data, subject.token, delay.env))
+    const server = await Server.start(subject.contestant, subject.data, subject.token, delay.env)
+    servers.set(subject, server)
+    await warmUp(load, subject, server, sizes)
   }
   const cells = new Map<string, Cell>()
   const raw: number[] = []
@@ -160,6 +162,16 @@ export async function measureTable(
     await server.stop()
   }
   return { fsyncDelayMs: delay.ms, cells: [...cells.values()], raw, memoryMb, startMs, startFilledMs }
+}
+
+/** So that nobody's first cells are those of a program that is not compiled yet. */
+async function warmUp(load: LoadProcess, subject: Subject, server: Server, { seconds }: Sizes): Promise<void> {
+  const { sent } = await load.run({
+    ...{ port: server.port, connections: 64, warmSeconds: 0, seconds: 2 * seconds, requestsMax: 30_000 },
+    keys: { kind: 'fresh', prefix: freshPrefix, from: subject.fresh },
+    ...{ token: server.token, changed: false, expect: { status: 200, replayed: false } },
+  })
+  subject.fresh += sent
 }
 
 export async function measureCell(

@@ -1,6 +1,7 @@
 /** Medians, ratios and the table that people read. */
 import { contestants, type Name } from './contestants.ts'
 import type { Growth } from './growth.ts'
+import { median } from './median.ts'
 import type { Cell, Measured, Subject, Table } from './measure.ts'
 import { scenarios, type ScenarioName } from './scenarios.ts'
 
@@ -14,13 +15,6 @@ export interface Target {
 
 export function isReached({ measured, bound, kind }: Target): boolean {
   return kind === 'least' ? measured >= bound : measured <= bound
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = Math.floor(sorted.length / 2)
-  const high = sorted[middle] ?? NaN
-  return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? NaN)) / 2
 }
 
 /** The median over the rounds; NaN for a cell that was not measured. */

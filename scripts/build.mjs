@@ -6,8 +6,10 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -74,17 +76,36 @@ function linkCli() {
   symlinkSync(relative(bin, cli), link)
 }
 
+/**
+ * Puts what was compiled in its place, file by file and each in one move: what runs from dist/ meanwhile never reads half
+ * a file, and what did not change stays as it is.
+ * @param {string} compiled
+ */
+function moveIntoPlace(compiled) {
+  for (const path of filesUnder(compiled)) {
+    const [from, to] = [join(compiled, path), join(root, 'dist', path)]
+    if (existsSync(to) && readFileSync(to).equals(readFileSync(from))) continue
+    mkdirSync(dirname(to), { recursive: true })
+    renameSync(from, to)
+  }
+}
+
 /** Compiles src/ into dist/. Throws when nothing could be written. */
 export function build() {
   const sources = sourcesNow()
-  removeOrphans()
+  mkdirSync(dirname(stamp), { recursive: true })
+  const compiled = mkdtempSync(join(dirname(stamp), 'compiled-'))
+  const args = ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', compiled]
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const run = spawnSync(productNode(), [tsc, '-p', 'tsconfig.build.json', '--noCheck'], { cwd: root, stdio: 'inherit' })
-  if (run.status !== 0 && run.status !== emittedWithErrors) throw new Error('src/ could not be compiled; see above')
+  const run = spawnSync(productNode(), [tsc, ...args], { cwd: root, stdio: 'inherit' })
+  const written = run.status === 0 || run.status === emittedWithErrors
+  if (written) moveIntoPlace(compiled)
+  rmSync(compiled, { recursive: true, force: true })
+  if (!written) throw new Error('src/ could not be compiled; see above')
+  removeOrphans()
   linkCli()
   // What has a mistake is built again next time: no stamp.
   if (run.status === emittedWithErrors) return console.error('startup-builder: src/ was compiled with the errors above')
-  mkdirSync(dirname(stamp), { recursive: true })
   writeFileSync(stamp, sources)
 }
 

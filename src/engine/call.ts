@@ -5,8 +5,9 @@ import type { ActionId } from '../model/ids.ts'
 import { parseInput, type ParsedInput } from '../model/json.ts'
 import type { Key } from '../model/key.ts'
 import { runsMax } from '../model/limits.ts'
-import { problem } from '../model/problem.ts'
+import { problem, Problem } from '../model/problem.ts'
 import type { Claim } from '../store/store.ts'
+import { StoreUnavailable } from '../store/store.ts'
 import { isBuiltin, runBuiltin } from './builtin.ts'
 import { admit, operationOf, type Admitted } from './door.ts'
 import type { Core, Flight } from './core.ts'
@@ -25,19 +26,45 @@ export async function call(core: Core, request: Call): Promise<Answer> {
   if (hot !== undefined) return hot
   const input = parseInput(request.body)
   const operation = operationOf(core, request.route)
-  if (request.mode === 'try') return dryRun(core, request, input, operation)
+  if (request.mode === 'try') return beforeRecord(dryRun(core, request, input, operation))
   const key = keyOf(request)
   const bound = { operation, target: request.route.id, fingerprint: boundFingerprint(input.value) }
   // The look-up comes before the operation, the grant and the schema: a replay must answer though any of them changed (R2).
   const found = core.flights.get(flightName(request.worker.id, key)) ?? (await core.store.lookUp(request.worker.id, key))
   if (found !== null) return replay(core, request, bound, found)
   if (isBuiltin(request.route)) return builtin(core, request, bound, input)
-  const admitted = await admit(core, request, operation, input)
+  const admitted = await beforeRecord(admit(core, request, operation, input))
   // Another request with this key may have passed the door while this one was looked at.
   const flight = core.flights.get(flightName(request.worker.id, key))
   if (flight !== undefined) return replay(core, request, bound, flight)
   if (core.runs.size >= runsMax) throw problem('busy', 'As many Actions run here as may at once. Try again in a moment.')
-  return follow(core, request, Run.start(core, planOf(core, request, key, bound, input, admitted)))
+  return first(core, request, Run.start(core, planOf(core, request, key, bound, input, admitted)))
+}
+
+/** The first request's answer. It is told that the store is unavailable only once its Action can't come on record any more (R1). */
+async function first(core: Core, request: Call, run: Run): Promise<Answer> {
+  for (;;) {
+    try {
+      return await follow(core, request, run)
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable) || (await run.giveUp(error))) throw error
+    }
+  }
+}
+
+/**
+ * A fault of an author's schema, or of ours, in what puts nothing on record is told as just that: 500, and not nothing
+ * at all (R1). Its cause is for the log.
+ */
+async function beforeRecord<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof Problem || error instanceof StoreUnavailable) throw error
+    const fault = problem('internal', 'The server made a mistake. Nothing was put on record.')
+    fault.cause = error
+    throw fault
+  }
 }
 
 function keyOf({ key }: Call): Key {

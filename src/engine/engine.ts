@@ -12,7 +12,7 @@ import { enter } from './door.ts'
 import { HotReplays } from './hot.ts'
 import { recover } from './recover.ts'
 import { plant } from './seed.ts'
-import { Throttles } from './throttle.ts'
+import { Throttles, type CalledVerb } from './throttle.ts'
 import { Waiters } from './waiting.ts'
 
 export type { EngineOptions, Log, Machine } from './core.ts'
@@ -26,8 +26,8 @@ export interface Engine {
   readonly ready: boolean
   /** The Worker of a token. 401 `unauthorized`, 403 `wrong-namespace`; a null namespace takes the token's own. */
   enter(token: string | null, namespace: string | null): Worker | Promise<Worker>
-  /** Counts a call against the Worker's rate (§10): 429 `throttled`. */
-  throttle(worker: Worker, kind: 'call' | 'read'): void
+  /** Counts a call against the Worker's rate, and against that for the Verb that it calls (§10): 429 `throttled`. */
+  throttle(worker: Worker, kind: 'call' | 'read', called?: CalledVerb): void
   /** One call through the door; rejections are thrown Problems, after which nothing is on record (R1). */
   call(call: Call): Promise<Answer>
   /** Waits until an Action is settled, for at most `ms`; gives it as it then is. */
@@ -67,7 +67,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       return ready && !core.stopping
     },
     enter: (token, namespace) => enter(core, token, namespace),
-    throttle: (worker, kind) => throttles.take(worker, kind),
+    throttle: (worker, kind, called) => throttles.take(worker, kind, called ?? null),
     call: (request) => call(core, request),
     waitSettled: (action, ms) => core.waiters.settled(action, ms),
     durable: () => store.durable(),

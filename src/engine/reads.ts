@@ -182,7 +182,9 @@ function recordJson(noun: Noun, { id, version, fields }: StoredRecord): string {
 }
 
 function versionJson({ version, changes, action, at }: RecordVersion): string {
-  return JSON.stringify({ version, changes, action, at: isoTime(at) })
+  // An absent value is shown as null, so that each change has the same three members (§3).
+  const shown = changes.map(({ field, from, to }) => ({ field, from: from ?? null, to: to ?? null }))
+  return JSON.stringify({ version, changes: shown, action, at: isoTime(at) })
 }
 
 function eventJson(event: StoredEvent): string {

@@ -104,7 +104,12 @@ export class Run implements Running, RunningAction {
     if (this.lease !== null) return true
     if (this.#failure !== null) throw this.#failure.error
     if (this.#ended !== null || this.#givenBack) return false
-    const answer = await this.#exclusive(this.core.store.claim({ ...this.plan.claim, running: true }))
+    return this.#exclusive(this.#claim())
+  }
+
+  /** What a commit came to is kept before it counts as over, so that who waits for it sees it (`giveUp`). */
+  async #claim(): Promise<boolean> {
+    const answer = await this.core.store.claim({ ...this.plan.claim, running: true })
     if (answer.kind === 'claimed') {
       this.lease = answer.lease
       return true
@@ -113,6 +118,18 @@ export class Run implements Running, RunningAction {
     this.#ended = { kind: 'found', action: answer.action }
     this.context?.end({ kind: 'lost' })
     return false
+  }
+
+  /**
+   * Its caller is about to be told that the store is unavailable and nothing is on record (R1). True: so it is, and from
+   * now on nothing puts it there. False: it is on record after all, by a commit that was under way.
+   */
+  async giveUp(error: Error): Promise<boolean> {
+    while (this.#commit !== null) await this.#commit.catch(() => undefined)
+    if (this.lease !== null || this.#ended !== null) return false
+    this.#failure ??= { error }
+    this.context?.end({ kind: 'unavailable', error })
+    return true
   }
 
   /** The Action as it is on record, put there if need be: what a second request or an ended wait is told (K4). */
@@ -156,6 +173,7 @@ export class Run implements Running, RunningAction {
     for (;;) {
       if (this.#ended !== null) return this.#ended
       if (this.#givenBack) throw new GivenBack()
+      if (this.#failure !== null) throw this.#failure.error
       try {
         const ended = await this.#conclude(await this.#evaluate())
         if (ended !== null) return ended
@@ -164,7 +182,7 @@ export class Run implements Running, RunningAction {
         while (this.#commit !== null) await this.#commit.catch(() => undefined)
         // Before it is on record its caller learns of it; a fault of ours must not leave one that is on record pending.
         if (this.lease === null || error instanceof GivenBack) {
-          this.#failure = { error }
+          this.#failure ??= { error }
           throw error
         }
         this.core.log.error({ action: this.id, err: describe(error) }, 'running an Action failed; trying again')
@@ -210,15 +228,18 @@ export class Run implements Running, RunningAction {
 
   async #settle(evaluation: Evaluation & { kind: 'outcome' }): Promise<Ended | null> {
     const { outcome, context, item } = evaluation
-    while (this.#commit !== null) await this.#commit.catch(() => undefined)
+    await this.#idle()
     if (this.#ended !== null) return this.#ended
     const settlement = settlementOf(this, outcome, context, item)
-    const answer = await this.#persist(() => this.core.store.settle(settlement))
+    const answer = await this.#persist(async () => {
+      const settled = await this.core.store.settle(settlement)
+      if (settled.kind === 'settled' || settled.kind === 'found') this.#ended = settled
+      return settled
+    })
     switch (answer.kind) {
       case 'settled':
-        return (this.#ended = { kind: 'settled', action: answer.action })
       case 'found':
-        return (this.#ended = { kind: 'found', action: answer.action })
+        return this.#ended
       case 'conflict':
         return this.#afterConflict(context?.resourcesRead() ?? [])
       case 'blocked':
@@ -321,7 +342,8 @@ export class Run implements Running, RunningAction {
    */
   async #persist<T>(commit: () => Promise<T>): Promise<T> {
     for (;;) {
-      while (this.#commit !== null) await this.#commit.catch(() => undefined)
+      await this.#idle()
+      if (this.#failure !== null) throw this.#failure.error
       try {
         return await this.#exclusive(commit())
       } catch (error) {
@@ -330,6 +352,18 @@ export class Run implements Running, RunningAction {
         this.core.log.warn({ action: this.id, err: error.message }, 'the store is unavailable; trying again')
         await this.core.waiters.sleep(storeRetryMs)
       }
+    }
+  }
+
+  /**
+   * Waits until no commit of it is under way. A store that could not take its claim is not asked for the next thing at
+   * once: its caller waits to be told (R1).
+   */
+  async #idle(): Promise<void> {
+    while (this.#commit !== null) {
+      await this.#commit.catch((error: unknown) => {
+        if (error instanceof StoreUnavailable && this.lease === null) throw error
+      })
     }
   }
 

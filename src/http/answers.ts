@@ -24,7 +24,7 @@ export async function answerJson(x: Exchange, text: string, headers: readonly st
 
 /** Answers with a page for a browser, which can load and run nothing. It shows nothing that is on record. */
 export function sendHtml(x: Exchange, html: string): void {
-  x.send(200, htmlHeaders, html)
+  x.send(200, [...htmlHeaders], html)
 }
 
 const htmlHeaders = [
@@ -46,7 +46,7 @@ export function sendJson(x: Exchange, status: number, value: unknown, headers: r
 /** Answers 304: the client has the record at this Version. */
 export async function answerNotModified(x: Exchange, headers: readonly string[]): Promise<void> {
   await whenDurable(x)
-  x.send(304, headers, '')
+  x.send(304, [...headers], '')
 }
 
 /** An Action to show: `body` is its JSON. */
@@ -103,7 +103,11 @@ export function sendProblem(x: Exchange, told: Problem): void {
 }
 
 function problemOf(x: Exchange, error: unknown): Problem | null {
-  if (error instanceof Problem) return error
+  if (error instanceof Problem) {
+    // What is behind it, such as a schema of the author's that threw, is for the log alone.
+    if (error.cause !== undefined) x.logError(error.cause)
+    return error
+  }
   if (error instanceof StoreUnavailable) {
     x.logError(error)
     return problem('store-unavailable', 'The store cannot do this right now. Nothing was put on record.')

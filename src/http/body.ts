@@ -2,6 +2,7 @@ import { bodyBytesMax } from '../model/limits.ts'
 import { problem } from '../model/problem.ts'
 import { ClientGone } from './answers.ts'
 import type { Exchange } from './exchange.ts'
+import { isTwice } from './fieldlines.ts'
 
 const empty = new Uint8Array(0)
 
@@ -9,7 +10,7 @@ const empty = new Uint8Array(0)
  * The body of a call as it came. Refuses what is too large as soon as that can be known (413), and what isn't declared as
  * JSON in UTF-8 (415). A request without a body needs no content type. Its JSON is the engine's to read (R2).
  */
-export function readBody(x: Exchange, contentTypes: readonly string[]): Promise<Uint8Array> | Uint8Array {
+export function readBody(x: Exchange): Promise<Uint8Array> | Uint8Array {
   if (!x.hasBody) return empty
   const { headers } = x.req
   if (Number(headers['content-length']) > bodyBytesMax) throw tooLarge()
@@ -18,8 +19,9 @@ export function readBody(x: Exchange, contentTypes: readonly string[]): Promise<
     throw problem('unsupported-media-type', 'The body is compressed; only plain JSON is read.')
   }
   // Without a length only the bytes tell whether there is a body that needs a type.
-  const untyped = contentTypes.length === 0
-  if (!untyped && !isJson(contentTypes)) throw notJson()
+  const type = headers['content-type']
+  const untyped = type === undefined
+  if (!untyped && (!isJson(type) || isTwice(x.req.rawHeaders, 'content-type'))) throw notJson()
   if (untyped && headers['content-length'] !== undefined) throw notJson()
   if (x.expectsContinue) {
     x.res.writeContinue()
@@ -56,14 +58,15 @@ function collect(x: Exchange, untyped: boolean): Promise<Uint8Array> {
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, bytes))
       chunks = null
     })
-    req.on('close', () => refuse(gone()))
+    req.on('close', () => {
+      // It comes after the end, too: an error is made only where there is one.
+      if (chunks !== null) refuse(gone())
+    })
   })
 }
 
 /** `application/json`, with `charset=utf-8` or without a charset; other parameters have no meaning (RFC 8259). */
-function isJson(contentTypes: readonly string[]): boolean {
-  const [type = ''] = contentTypes
-  if (contentTypes.length > 1) return false
+function isJson(type: string): boolean {
   if (type === 'application/json') return true
   const [media = '', ...parameters] = type.split(';').map((part) => part.trim().toLowerCase())
   if (media !== 'application/json') return false

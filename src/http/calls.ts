@@ -8,6 +8,7 @@ import type { Worker } from '../model/worker.ts'
 import { answerCall } from './answers.ts'
 import { readBody } from './body.ts'
 import type { Exchange } from './exchange.ts'
+import { isTwice, linesOf } from './fieldlines.ts'
 import { allowOnly, parseQuery } from './query.ts'
 
 /** Where a call goes: decoded parts of the path. Built-in ones have the nouns `actions` and `inbox`. */
@@ -22,8 +23,8 @@ export async function serveCall(x: Exchange, target: Target): Promise<void> {
   x.worker = worker
 
   const said = readHeaders(x)
-  engine.throttle(worker, 'call')
-  const read = readBody(x, said.contentTypes)
+  engine.throttle(worker, 'call', target)
+  const read = readBody(x)
   const body = read instanceof Promise ? await read : read
 
   const route = { namespace, nouns: target.nouns, id: target.id, verb: target.verb }
@@ -39,13 +40,12 @@ export async function serveCall(x: Exchange, target: Target): Promise<void> {
 /** The Worker of the request's token, in this namespace (null: in its own). More than one token is none. */
 export function enter(x: Exchange, namespace: string | null): Worker | Promise<Worker> {
   const { rawHeaders, headers } = x.req
-  const token = linesOf(rawHeaders, 'authorization').length > 1 ? null : parseAuthorization(headers.authorization)
+  const token = isTwice(rawHeaders, 'authorization') ? null : parseAuthorization(headers.authorization)
   return x.edge.engine.enter(token, namespace)
 }
 
 interface Said extends Pick<Call, 'key' | 'mode' | 'waitMs' | 'versions' | 'decidedAfter'> {
   readonly applied: string | undefined
-  readonly contentTypes: readonly string[]
 }
 
 /** What the headers and the query say, in the door's order: key, Mode, `Prefer`, versions, predecessor (R2). */
@@ -66,8 +66,7 @@ function readHeaders(x: Exchange): Said {
     throw problem('use-record-version', 'If-Match is not read here: send the Version as Record-Version: 3.')
   }
   const decidedAfter = headers['decided-after'] === undefined ? null : parseDecidedAfter(rawHeaders)
-  const contentTypes = headers['content-type'] === undefined ? [] : linesOf(rawHeaders, 'content-type')
-  return { key, mode, waitMs, versions, decidedAfter, applied, contentTypes }
+  return { key, mode, waitMs, versions, decidedAfter, applied }
 }
 
 const noHeaders: readonly string[] = []
@@ -111,16 +110,6 @@ export function waiting(
 
 function applied(preferences: Preferences): string | undefined {
   return preferenceApplied(preferences)
-}
-
-/** The values of all field lines with this name (in lower case). */
-export function linesOf(rawHeaders: readonly string[], wanted: string): string[] {
-  const lines: string[] = []
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? ''
-    if (name.length === wanted.length && name.toLowerCase() === wanted) lines.push(rawHeaders[i + 1] ?? '')
-  }
-  return lines
 }
 
 /** Node types a header that it doesn't know as one or many. */

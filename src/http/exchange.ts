@@ -32,8 +32,10 @@ export class Exchange {
   readonly res: ServerResponse
   readonly requestId: string
   /** The pattern of the path, for the log: it holds no id and no key. */
-  readonly route: string
+  route: string
   readonly params: Params
+  /** Whether the request has a body, as its headers tell. */
+  readonly hasBody: boolean
   worker: Worker | null = null
   /** The Action that the answer shows, for the log. */
   action: string | null = null
@@ -64,6 +66,8 @@ export class Exchange {
     this.requestId = of.requestId
     this.route = of.route
     this.params = of.params
+    const { 'content-length': length, 'transfer-encoding': encoding } = req.headers
+    this.hasBody = encoding !== undefined || (length !== undefined && Number(length) !== 0)
     this.#startedAt = edge.log === null ? 0 : edge.engine.machine.now()
     const before = latest.get(req.socket)
     this.#before = before === undefined || before.over ? null : before
@@ -88,27 +92,21 @@ export class Exchange {
     return !this.#ended && !this.called && (this.#before === null || this.#before.over)
   }
 
-  /** Whether the request has a body, as its headers tell. */
-  get hasBody(): boolean {
-    const { 'content-length': length, 'transfer-encoding': encoding } = this.req.headers
-    return encoding !== undefined || (length !== undefined && Number(length) !== 0)
-  }
-
   /** Ends the exchange from outside: the connection was answered by whom its parser told. */
   cut(): void {
     this.#end()
   }
 
   /**
-   * Answers. `headers` are names and values in turn. The caller has waited for `engine.durable()` (R3). An answer that
+   * Answers. `fields` are the headers, names and values in turn; the array is used up. The caller has waited for `engine.durable()` (R3). An answer that
    * is early, while its body is still being sent, does not reset the connection (R2).
    */
-  send(status: number, headers: readonly string[], body: Uint8Array | string): void {
+  send(status: number, fields: string[], body: Uint8Array | string): void {
     if (this.#ended) return
     this.#end()
     const { res } = this
     const early = this.hasBody && !this.req.complete
-    const fields = this.headers.length === 0 ? headers.slice() : this.headers.concat(headers)
+    if (this.headers.length > 0) fields.push(...this.headers)
     if (status !== 204 && status !== 304) {
       fields.push('Content-Length', String(typeof body === 'string' ? Buffer.byteLength(body) : body.length))
     }
@@ -192,7 +190,8 @@ const oneWriteBytesMax = 16 * 1024
 
 /** One character for each byte: written as latin1, they are the very bytes again. */
 function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return buffer.toString('latin1')
 }
 
 /** The exchange that a connection began last. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Server as NetServer } from 'node:net'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Engine, Log } from '../engine/engine.ts'
 import { headerBytesMax, headersTimeoutMs, keepAliveTimeoutMs, requestTimeoutMs } from '../model/limits.ts'
@@ -25,8 +26,9 @@ export interface Http {
   /** From now on new requests, and those whose body is not whole yet, are told 503 `shutting-down`. */
   refuseNew(): void
   /**
-   * Stops gracefully: no new connections, and an answer for what was accepted, which is the engine's to end. Resolves
-   * when every connection is closed, which happens after `graceMs` in any case. May be called again, to bound it anew.
+   * Stops gracefully: refuses what is new, and ends once all that was accepted is answered, which is the engine's to see to.
+   * Resolves when every connection is closed, which happens after `graceMs` in any case. May be called again, to bound it
+   * anew.
    */
   close(graceMs?: number): Promise<void>
 }
@@ -57,7 +59,7 @@ export function createHttp(engine: Engine, options: HttpOptions = {}): Http {
       return address
     },
     refuseNew: () => refuseNew(edge),
-    close: (graceMs) => close(app, edge, graceMs),
+    close: closing(app, edge),
   }
 }
 
@@ -66,14 +68,33 @@ function refuseNew(edge: Edge): void {
   for (const { stopReading } of edge.open) stopReading?.(problem('shutting-down', 'The server is shutting down.'))
 }
 
-async function close(app: FastifyInstance, edge: Edge, graceMs: number | undefined): Promise<void> {
-  const cutAfter = (ms: number): void => void setTimeout(() => app.server.closeAllConnections(), ms).unref()
-  refuseNew(edge)
-  // Connections on which nothing is asked, and clients that don't read, are not waited for.
-  edge.onQuiet = () => cutAfter(lingerMs)
-  if (edge.open.size === 0) edge.onQuiet()
-  if (graceMs !== undefined) cutAfter(graceMs)
-  await app.close()
+/**
+ * New connections are refused at once. Those that are open stay so until all is answered, those on which nothing is asked
+ * too: a request that is on its way on one of them is told why, not cut off.
+ */
+function closing(app: FastifyInstance, edge: Edge): Http['close'] {
+  let ended: Promise<void> | undefined
+  const quiet = new Promise<void>((resolve) => (edge.onQuiet = () => edge.stopping && resolve()))
+
+  function end(): Promise<void> {
+    ended ??= app.close()
+    return ended
+  }
+
+  return async (graceMs) => {
+    refuseNew(edge)
+    // Not the HTTP server's own, which would close idle connections as well.
+    NetServer.prototype.close.call(app.server)
+    if (edge.open.size === 0) edge.onQuiet()
+    const late = new Promise<'late'>((resolve) => {
+      if (graceMs !== undefined) setTimeout(resolve, graceMs, 'late').unref()
+    })
+    const how = await Promise.race([quiet, late])
+    // Connections on which nothing is asked, and clients that don't read, are not waited for.
+    const cut = setTimeout(() => app.server.closeAllConnections(), how === 'late' ? 0 : lingerMs)
+    await end()
+    clearTimeout(cut)
+  }
 }
 
 /** `req_` and a text that differs between runs of the server and between their requests. */

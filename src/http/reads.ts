@@ -11,6 +11,7 @@ import {
   oneItem,
   oneRecord,
 } from '../engine/reads.ts'
+import { seqAfter } from '../engine/filters.ts'
 import { actionJson } from '../model/action.ts'
 import { waitSecondsMax } from '../model/limits.ts'
 import { problem } from '../model/problem.ts'
@@ -92,7 +93,7 @@ export async function showAction(x: Exchange): Promise<void> {
 
 export async function showEvents(x: Exchange): Promise<void> {
   const { worker, query } = await begin(x, ['limit', 'after'])
-  await answerJson(x, await listEvents(x.edge.engine, worker, query))
+  await answerJson(x, await listEvents(x.edge.engine, worker, resumed(x, query)))
 }
 
 export async function showUsage(x: Exchange): Promise<void> {
@@ -122,6 +123,15 @@ export async function showReadiness(x: Exchange): Promise<void> {
   const ready = store && engine.ready && !stopping
   const facts = { status: ready ? 'ready' : 'not-ready', store, leases: engine.ready, stopping }
   sendJson(x, ready ? 200 : 503, facts, ready ? [] : ['Retry-After', '1'])
+}
+
+/** What a client of a stream has seen, by its `Last-Event-ID`: never ignored, though `after` goes first in a list (§3). */
+function resumed({ req }: Exchange, query: Query): Query {
+  const last = req.headers['last-event-id']
+  if (last === undefined) return query
+  const seen = String(last)
+  seqAfter(seen)
+  return query.has('after') ? query : new Map([...query, ['after', seen]])
 }
 
 /** `?wait=N` in milliseconds: whole seconds, at most 300. Throws `invalid-wait`. */

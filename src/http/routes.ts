@@ -41,6 +41,7 @@ export const paths: readonly Path[] = [
 /** `POST /{ns}/{nouns}/{verb}`: the last part of the path is the Verb. */
 function callOnCollection(x: Exchange): Promise<void> {
   const { nouns = '', id: verb = '' } = x.params
+  x.route = '/:namespace/:nouns/:verb'
   return serveCall(x, { nouns, id: null, verb })
 }
 
@@ -55,10 +56,13 @@ function builtin(nouns: string, verb: string): Handler {
 
 /** Whether the parts of a path can be what they stand for: what can't is 404 before anything else is looked at (R2). */
 export function isPath({ engine }: Edge, { namespace, nouns, id, verb }: Params): boolean {
-  if (namespace !== undefined && !engine.startups.has(namespace)) {
+  const startup = namespace === undefined ? undefined : engine.startups.get(namespace)
+  if (namespace !== undefined && startup === undefined) {
     if (reservedNamespaces.has(namespace) || !isNamespace(namespace)) return false
   }
-  if (nouns !== undefined && (reservedPlurals.has(nouns) || !isKebabCase(nouns))) return false
+  if (nouns !== undefined && startup?.nounsByPlural.has(nouns) !== true) {
+    if (reservedPlurals.has(nouns) || !isKebabCase(nouns)) return false
+  }
   if (id !== undefined && !isRecordId(id)) return false
   return verb === undefined || /^[A-Za-z][A-Za-z0-9]*$/.test(verb)
 }

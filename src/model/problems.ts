@@ -239,7 +239,7 @@ export const problems = {
     meaning:
       'The input breaks the schema of the Verb: a member is missing, has the wrong type or is out of range, or is not known at all. `errors` lists each with its path. Unknown members are refused, since a mistyped name would otherwise be ignored silently. Nothing ran and nothing was recorded.',
     retry: sameFails,
-    mend: `Mend what \`errors\` lists. The schema is in \`GET /{namespace}/openapi.json\`. ${mendFirst}`,
+    mend: `Mend what \`errors\` lists. The schema is in \`GET /{namespace}\`. ${mendFirst}`,
   },
   'idempotency-mismatch': {
     status: 409,

@@ -1,4 +1,13 @@
-import type { Action, ActionMode, Bound, Outcome, SettledAction, SettledStatus, StepView, WaitingFor } from '../model/action.ts'
+import type {
+  Action,
+  ActionMode,
+  Bound,
+  Outcome,
+  SettledAction,
+  SettledStatus,
+  StepView,
+  WaitingFor,
+} from '../model/action.ts'
 import type { ActionId, EventId, ItemId } from '../model/ids.ts'
 import type { Fixed, JournalEntry } from '../model/journal.ts'
 import type { Key } from '../model/key.ts'
@@ -82,11 +91,22 @@ export interface Store {
   /** The record as it was at a Version (1 to the current one), null when there is no such Version. */
   recordAt(namespace: string, noun: string, id: string, version: number): Promise<StoredRecord | null>
   /** Live records by one declared index, oldest first. */
-  find(namespace: string, noun: string, field: string, value: IndexValue, limit: number): Promise<readonly StoredRecord[]>
+  find(
+    namespace: string,
+    noun: string,
+    field: string,
+    value: IndexValue,
+    limit: number,
+  ): Promise<readonly StoredRecord[]>
   /** A record's Versions above `after`, ascending. */
   versions(namespace: string, noun: string, id: string, after: number, limit: number): Promise<readonly RecordVersion[]>
   /** Live records in order of creation; filters on declared indexes. */
-  records(namespace: string, noun: string, filters: readonly { field: string; value: IndexValue }[], page: Page): Promise<Paged<StoredRecord>>
+  records(
+    namespace: string,
+    noun: string,
+    filters: readonly { field: string; value: IndexValue }[],
+    page: Page,
+  ): Promise<Paged<StoredRecord>>
   actions(namespace: string, filter: ActionFilter, page: Page): Promise<Paged<Action>>
   events(namespace: string, after: number, limit: number): Promise<readonly StoredEvent[]>
   /** Items of one Worker (`workerId`), and every failed one of the namespace when `all` (grant `inbox`). */
@@ -164,14 +184,20 @@ export interface RunState {
   readonly crashes: number
 }
 
-export type AdoptAnswer = { readonly kind: 'adopted'; readonly action: Action; readonly lease: Lease; readonly run: RunState } | { readonly kind: 'settled' }
+export type AdoptAnswer =
+  | { readonly kind: 'adopted'; readonly action: Action; readonly lease: Lease; readonly run: RunState }
+  | { readonly kind: 'settled' }
 
 export interface StepStart {
   readonly lease: Lease
   /** Status `started`. An entry of the same step is replaced. */
   readonly entry: JournalEntry
   /** With an effect: what to validate, and what to fix and hold from here on. Null for `effect: false`. */
-  readonly effect: { readonly reads: Reads; readonly fixed: Fixed; /** Journal entries to keep; others of the chain are dropped. Null: all. */ readonly keep: readonly string[] | null } | null
+  readonly effect: {
+    readonly reads: Reads
+    readonly fixed: Fixed
+    /** Journal entries to keep; others of the chain are dropped. Null: all. */ readonly keep: readonly string[] | null
+  } | null
   readonly ranMs: number
 }
 
@@ -189,7 +215,11 @@ export interface Settlement {
   /** What becomes of the chain's holds (V6): kept by one that failed with an effect done or unknown. */
   readonly holds: 'release' | 'keep'
   /** `Action.cancel`: this Action is settled too, `refused` with `cancelled`, if it may be; its JSON becomes the output (A3). */
-  readonly cancels?: { readonly action: ActionId; readonly fix: Outcome & { status: 'refused' }; readonly eventType: string }
+  readonly cancels?: {
+    readonly action: ActionId
+    readonly fix: Outcome & { status: 'refused' }
+    readonly eventType: string
+  }
 }
 
 export type SettleAnswer =
@@ -287,7 +317,11 @@ export interface UsageRow {
 export interface WorkerListing extends Worker {
   readonly createdAt: number
   readonly removed: boolean
-  readonly tokens: readonly { readonly createdAt: number; readonly expiresAt: number | null; readonly revoked: boolean }[]
+  readonly tokens: readonly {
+    readonly createdAt: number
+    readonly expiresAt: number | null
+    readonly revoked: boolean
+  }[]
 }
 export interface DeployAnswer {
   /** Sentences that name the line to mend; none: it is deployed. */

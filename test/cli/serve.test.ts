@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { connectRaw, rawMessage } from '../support/raw.ts'
+import { fault, shimEnv } from '../support/shim/shim.ts'
 import { cli, glyphs, newFolder, runCli, startPayments, startServer } from '../support/server.ts'
 import type { Ran, TestServer } from '../support/server.ts'
 
@@ -138,6 +139,17 @@ describe('what keeps it from serving is one clear line, a status that is not 0, 
   })
 })
 
+test('a full disk at the start is one clear line, and a start later serves', async () => {
+  const data = join(newFolder('serve'), 'startup.db')
+  mkdirSync(dirname(data), { recursive: true })
+  const full = fault(join(newFolder('serve'), 'full'))
+  full.on()
+  const env = shimEnv({ folder: dirname(data), full: full.path })
+  toldInOneLine(await runCli(['serve', glyphs, '--data', data, '--port', '0'], { env }))
+  full.off()
+  await startServer({ data, env })
+})
+
 describe('a graceful stop', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s answers what was accepted, refuses what is new, and exits with 0',
@@ -157,6 +169,37 @@ describe('a graceful stop', () => {
       expect(await payments.charges()).toHaveLength(1)
     },
   )
+
+  test('R1: a request that comes in while it stops is 503 shutting-down, puts nothing on record, and leaves its key free', async () => {
+    const payments = await startPayments()
+    const server = await startServer({ env: { PAYMENTS_URL: payments.url } })
+    const token = await server.token()
+    const late = await connectRaw(server.url)
+    const [head, rest] = [
+      `POST /glyphs.store/offers/publish HTTP/1.1\r\nHost: x\r\n`,
+      '{"title":"Late","price":1,"currency":"EUR"}',
+    ]
+    late.send(head)
+    const slow = place(server, token, 'slow', { card: 'tok_slow' })
+    await expect.poll(() => payments.calls()).toHaveLength(1)
+    const ended = server.stop()
+    await sleep(300)
+    late.send(
+      `Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nIdempotency-Key: late\r\n` +
+        `Content-Length: ${rest.length}\r\n\r\n${rest}`,
+    )
+    const answer = await late.response()
+    expect(answer.status).toBe(503)
+    expect(answer.json()).toMatchObject({ code: 'shutting-down', retryable: true })
+    expect(answer.headers).toMatchObject({ 'retry-after': '1', connection: 'close' })
+    expect((await slow).status).toBe(200)
+    expect(await ended).toBe(0)
+    await server.start()
+    const list = await fetch(`${server.url}/glyphs.store/actions?key=late`, {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    expect(await list.json()).toMatchObject({ data: [] })
+  })
 
   test('R1, V4: what outlasts the grace is answered 202, resumed at the next start, and charged once', async () => {
     const payments = await startPayments()
@@ -316,13 +359,15 @@ async function asNobody(args: string[]): Promise<Ran> {
 test('R3: a failed fsync ends the process with 70, unanswered and told in one line; the next start serves again', async () => {
   const data = join(newFolder('serve'), 'startup.db')
   const broken = fault(join(newFolder('serve'), 'broken'))
-  const server = await startServer({ data, env: shimEnv({ folder: dirname(data), syncFails: broken }) })
+  const server = await startServer({ data, env: shimEnv({ folder: dirname(data), syncFails: broken.path }) })
   const token = await server.token()
   const exit = once(server.child, 'exit') as Promise<[number | null]>
   broken.on()
   await expect(place(server, token, 'k1')).rejects.toThrow(TypeError)
   expect((await exit)[0]).toBe(70)
-  await expect.poll(() => server.logs.at(-1)).toMatchObject({ level: 'error', msg: /outcome of a commit is unknown/ })
+  await expect
+    .poll(() => server.logs.at(-1))
+    .toMatchObject({ level: 'error', msg: expect.stringContaining('the outcome of a commit is unknown') })
   broken.off()
   await server.start()
 })

@@ -29,7 +29,7 @@ function losesOf(mode: 'full' | 'off' | 'own'): { cuts: number; lost: number; da
     disk.apply(record)
     if (random() < 0.7) continue
     found.cuts++
-    found.unsynced = Math.max(found.unsynced, disk.unsynced)
+    found.unsynced = Math.max(found.unsynced, disk.unsynced('toy.db-wal'))
     const image = join(folder, `cut-${found.cuts}`)
     disk.lose(image, losses[found.cuts % losses.length] ?? 'all', random)
     const promised = answers.filter(({ position }) => position <= record.end).length
@@ -45,7 +45,8 @@ function rowsOf(path: string): number | null {
   if (!existsSync(path)) return 0
   const db = new DatabaseSync(path)
   try {
-    if ((db.prepare('PRAGMA integrity_check').get() as { integrity_check: string }).integrity_check !== 'ok') return null
+    if ((db.prepare('PRAGMA integrity_check').get() as { integrity_check: string }).integrity_check !== 'ok')
+      return null
     if (db.prepare('SELECT count(*) AS n FROM sqlite_schema').get()?.['n'] === 0) return 0
     return Number(db.prepare('SELECT count(*) AS n FROM kept').get()?.['n'])
   } catch (error) {

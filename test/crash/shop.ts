@@ -106,13 +106,14 @@ export class Shop {
     }
   }
 
-  /** Sends whatever isn't settled again, with its key, until it is. Throws when that takes longer than `ms`. */
+  /** Sends whatever isn't settled again, with its key, until it is. Throws when that takes longer than `ms`, or an answer is a fault. */
   async settleAll(ms: number): Promise<void> {
     const deadline = Date.now() + ms
     const open = this.open()
     const next = async (): Promise<void> => {
       for (let call = open.pop(); call !== undefined; call = open.pop()) {
         while (call.settled === null && call.rejected === null) {
+          if (this.faults.length > 0) throw new Error(this.faults.join('\n'))
           if (Date.now() > deadline) throw new Error(`${call.what} ${call.key} did not settle within ${ms} ms`)
           await this.send(call)
         }
@@ -147,7 +148,8 @@ export class Shop {
 
   #learn(action: ShownAction): void {
     if (action.status === 'failed') this.#failed.push(action.id)
-    if (action.verb === 'Order.place' && action.status === 'succeeded') this.#orders.push(String(action.output?.['$id']))
+    if (action.verb === 'Order.place' && action.status === 'succeeded')
+      this.#orders.push(String(action.output?.['$id']))
   }
 
   /** An earlier call, to be sent once more. */
@@ -199,11 +201,18 @@ export class Shop {
   async #look(): Promise<void> {
     const { random, token } = this.#options
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-    const earlier = this.#again()
+    // Not one that may still be unknown to the server: its key would be bound to this.
+    const earlier = pick(
+      this.calls.slice(-200).filter(({ action }) => action !== null),
+      random,
+    )
     const looks = [
       () => fetch(`${this.url}/glyphs.store/actions?limit=20&status=pending`, { headers }),
       () => fetch(`${this.url}/glyphs.store/orders?status=placed&limit=50`, { headers }),
-      () => fetch(`${this.url}/glyphs.store/events?after=${Math.floor(random() * 200)}&limit=1000`, { headers }),
+      () =>
+        fetch(`${this.url}/glyphs.store/events?after=${Math.floor(random() * this.calls.length)}&limit=20`, {
+          headers,
+        }),
       () => fetch(`${this.url}/glyphs.store/offers/offer_serif_family`, { headers }),
       () => {
         const body = JSON.stringify({ offer: 'offer_serif_family' })

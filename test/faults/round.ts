@@ -1,7 +1,7 @@
 import type { Call } from '../../src/model/call.ts'
 import { kiln } from '../model/kiln.ts'
 import type { Method, Moment } from '../model/faulty.ts'
-import { Outside } from '../model/outside.ts'
+import { Outside, type Port } from '../model/outside.ts'
 import { Rig, type Reply } from '../model/rig.ts'
 import { isPending, namespace, worker, type Scenario } from './scenarios.ts'
 
@@ -39,8 +39,8 @@ export async function play(scenario: Scenario, fault: Fault | null): Promise<Rou
     const error = `${message} ${JSON.stringify(facts)}`
     if (!error.includes('fails, as it should')) wrong.push(error)
   }
-  const define = (port: ReturnType<Outside['port']>) => [kiln(namespace, port)]
-  const rig = await Rig.open({ define: define as never, outside, workers: [worker], seed: 1, onError })
+  const define = (port: Port) => [kiln(namespace, port)]
+  const rig = await new Rig({ define, outside, workers: [worker], seed: 1, onError }).open()
   try {
     const calls = await scenario.arrange(rig)
     const before = new Map(rig.faults.calls)

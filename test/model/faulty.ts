@@ -28,6 +28,8 @@ export interface Faults {
   failAt(methods: readonly Method[], moment: Moment, n: number): { readonly reached: boolean }
   /** As `failAt(…, 'before', n)`, and the process dies instead of being told. */
   dieAt(methods: readonly Method[], moment: Moment, n: number): { readonly reached: boolean }
+  /** What was set and has not been come to fails no more. */
+  disarm(): void
   die(): void
 }
 
@@ -73,13 +75,14 @@ export function faulty(real: Store): Faults {
       return Promise.reject(new Dead(method))
     }
     const answer: unknown = Reflect.apply(real[method], real, args)
-    if (trap !== undefined) return lost(answer)
+    if (trap !== undefined) return lost(answer, trap)
     return answer instanceof Promise ? answer.then(unlessDead, unlessDeadThrow) : answer
   }
 
   /** It is done, and the process dies before it hears of it. */
-  async function lost(answer: unknown): Promise<never> {
-    await answer
+  async function lost(answer: unknown, trap: Trap): Promise<unknown> {
+    const told = await answer
+    if (!traps.includes(trap)) return told
     die()
     throw new Dead('the answer is lost')
   }
@@ -110,6 +113,7 @@ export function faulty(real: Store): Faults {
     dead,
     calls,
     die,
+    disarm: () => void traps.splice(0),
     get isDead() {
       return isDead
     },

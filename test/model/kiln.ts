@@ -154,6 +154,7 @@ export function kiln(namespace: string, outside: Port) {
     },
   })
   const twice = kilns.verb('Order.twice', {
+    event: 'Order.doubled',
     input: z.object({ account: z.string(), amount, moodB: z.string().default(''), ...paid }),
     async run({ input: { account, amount, tag, mood, moodB }, records, step, refuse }) {
       const held = await records.Account.get(account)

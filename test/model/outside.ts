@@ -39,6 +39,11 @@ export interface Effect {
   calls: number
 }
 
+interface Waiting {
+  readonly gate: string
+  readonly go: () => void
+}
+
 export class Outside {
   /** What the till took, by derived key: a second call with a key finds the first. */
   readonly effects = new Map<string, Effect>()
@@ -48,7 +53,7 @@ export class Outside {
   readonly #positions = new Map<string, number>()
   readonly #firsts = new Map<string, string>()
   readonly #openGates = new Set<string>()
-  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #waiting = new Set<Waiting>()
 
   /** The effects of one step of one chain: never more than one is right. */
   effectsOf(tag: string, step: string): Effect[] {
@@ -60,30 +65,39 @@ export class Outside {
     return this.#positions.get(`${tag} ${step}`) ?? 0
   }
 
-  open(gate: string): void {
-    this.#openGates.add(gate)
-    for (const go of this.#waiting.get(gate) ?? []) go()
-    this.#waiting.delete(gate)
+  /** The first Action that came to the end of its steps with this tag. */
+  firstOf(tag: string): string | undefined {
+    return this.#firsts.get(tag)
   }
 
-  isOpen(gate: string): boolean {
-    return this.#openGates.has(gate)
+  open(gate: string): void {
+    this.#openGates.add(gate)
+    for (const { go } of this.#waiting) if (this.#openGates.has(gate)) go()
+  }
+
+  /** Gates that somebody alive stands before. */
+  gates(): Set<string> {
+    return new Set([...this.#waiting].map(({ gate }) => gate))
   }
 
   /** The outside as one process sees it: nothing of it gets through any more once that process is dead. */
   port(): Port & { cut(): void } {
     let isCut = false
     const never = new Promise<never>(() => undefined)
+    const own = new Set<Waiting>()
     return {
-      cut: () => void (isCut = true),
+      cut: () => {
+        isCut = true
+        for (const waiting of own) this.#waiting.delete(waiting)
+      },
       till: async (payment) => {
         // What is called takes its time, so that calls of several Actions interleave.
         await new Promise((resolve) => setImmediate(resolve))
         const { tag, step, mood } = payment
-        if (!isCut && mood[this.callsOf(tag, step)] === 'G') await this.#pass(tag)
+        if (!isCut && mood[this.callsOf(tag, step)] === 'G') await this.#pass(tag, own)
         return isCut ? never : this.#take(payment)
       },
-      gate: (name) => (isCut ? never : this.#pass(name)),
+      gate: (name) => (isCut ? never : this.#pass(name, own)),
       isFirst: (tag, action) => {
         const first = this.#firsts.get(tag)
         if (first === undefined) this.#firsts.set(tag, action)
@@ -92,11 +106,21 @@ export class Outside {
     }
   }
 
-  async #pass(gate: string): Promise<void> {
+  async #pass(gate: string, own: Set<Waiting>): Promise<void> {
     if (this.#openGates.has(gate)) return
-    const waiting = this.#waiting.get(gate) ?? new Set()
-    this.#waiting.set(gate, waiting)
-    await new Promise<void>((resolve) => waiting.add(resolve))
+    await new Promise<void>((resolve) => {
+      const waiting = {
+        gate,
+        go: (): void => {
+          if (!this.#openGates.has(gate)) return
+          this.#waiting.delete(waiting)
+          own.delete(waiting)
+          resolve()
+        },
+      }
+      this.#waiting.add(waiting)
+      own.add(waiting)
+    })
   }
 
   #take({ key, tag, step, mood, facts }: Payment): { receipt: string } {

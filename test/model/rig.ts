@@ -73,16 +73,16 @@ export class Rig {
   readonly #folder = mkdtempSync(join(tmpdir(), 'kiln-'))
   #life: Life | null = null
 
-  private constructor(options: RigOptions) {
+  constructor(options: RigOptions) {
     this.#options = options
     this.machine = new TestMachine(Date.UTC(2026, 10, 30, 12), options.seed)
   }
 
-  static async open(options: RigOptions): Promise<Rig> {
-    const rig = new Rig(options)
-    await rig.start()
-    for (const worker of options.workers) await rig.store.addWorker(worker, null, null)
-    return rig
+  /** The first start: the Workers come on record. */
+  async open(): Promise<this> {
+    await this.start()
+    for (const worker of this.#options.workers) await this.store.addWorker(worker, null, null)
+    return this
   }
 
   get engine(): Engine {

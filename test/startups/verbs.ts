@@ -53,7 +53,11 @@ function firstTime(name: string): boolean {
 const forever = (): Promise<never> => new Promise(() => undefined)
 
 /** Does to a Verb what its input says, after its step: the ways in which a run ends badly. */
-async function ending(way: z.infer<typeof after>, refuse: (code: string, message: string) => never, name: string): Promise<void> {
+async function ending(
+  way: z.infer<typeof after>,
+  refuse: (code: string, message: string) => never,
+  name: string,
+): Promise<void> {
   if (way === 'throw') throw new Error('the secret sauce is thyme')
   if (way === 'refuse') refuse('changed-my-mind', 'It would rather not.')
   if (way === 'hang') await forever()
@@ -63,7 +67,8 @@ async function ending(way: z.infer<typeof after>, refuse: (code: string, message
 const publish = kiln.verb('Offer.publish', {
   input: z.object({ id: z.string().optional(), price: z.int() }),
   reads: {},
-  run: ({ input, records }) => records.Offer.create({ price: input.price }, input.id === undefined ? {} : { id: input.id }),
+  run: ({ input, records }) =>
+    records.Offer.create({ price: input.price }, input.id === undefined ? {} : { id: input.id }),
 })
 
 const reprice = kiln.verb('Offer.reprice', {
@@ -83,7 +88,12 @@ const remove = kiln.verb('Order.remove', {
 })
 
 const open = kiln.verb('Order.open', {
-  input: z.object({ id: z.string().optional(), total: z.number().optional(), note: z.string().optional(), group: z.string().optional() }),
+  input: z.object({
+    id: z.string().optional(),
+    total: z.number().optional(),
+    note: z.string().optional(),
+    group: z.string().optional(),
+  }),
   reads: {},
   run: ({ input: { id, ...fields }, records }) => records.Order.create(fields, id === undefined ? {} : { id }),
 })
@@ -137,7 +147,9 @@ const place = kiln.verb('Order.place', {
   reads: { Offer: ['price'] },
   async run({ input, records, step, refuse }) {
     const offer = await records.Offer.get(input.offer)
-    const paid = await step('charge', { amount: offer.price, how: input.how, ms: input.ms }, till, { try: () => ({ id: 'till_try' }) })
+    const paid = await step('charge', { amount: offer.price, how: input.how, ms: input.ms }, till, {
+      try: () => ({ id: 'till_try' }),
+    })
     await ending(input.after, refuse, input.name)
     return records.Order.create({ price: offer.price, till: paid.id, status: 'placed' })
   },
@@ -150,14 +162,22 @@ const refund = kiln.verb('Order.refund', {
   timeout: 4000,
   async run({ input, target, records, step, refuse }) {
     if (target.status === 'refunded') return refuse('refunded-already', 'It was refunded.')
-    await step('refund', { how: input.how, ms: input.ms }, till, { try: () => ({ id: 'till_try' }), attempts: input.how === 'broken' ? 2 : 5 })
+    await step('refund', { how: input.how, ms: input.ms }, till, {
+      try: () => ({ id: 'till_try' }),
+      attempts: input.how === 'broken' ? 2 : 5,
+    })
     await ending(input.after, refuse, input.name)
     return records.Order.update(target, { status: 'refunded' })
   },
 })
 
 const pair = kiln.verb('Order.pair', {
-  input: z.object({ name: z.string(), amounts: z.array(z.int()), fail: z.boolean().default(false), skip: z.string().optional() }),
+  input: z.object({
+    name: z.string(),
+    amounts: z.array(z.int()),
+    fail: z.boolean().default(false),
+    skip: z.string().optional(),
+  }),
   reads: {},
   async run({ input, records, step }) {
     const ids: string[] = []
@@ -306,7 +326,8 @@ const metered = kiln.verb('Order.metered', {
 const register = kiln.verb('Person.register', {
   input: z.object({ email: z.string(), id: z.string().optional() }),
   reads: {},
-  run: ({ input, records }) => records.Person.create({ email: input.email }, input.id === undefined ? {} : { id: input.id }),
+  run: ({ input, records }) =>
+    records.Person.create({ email: input.email }, input.id === undefined ? {} : { id: input.id }),
 })
 
 const rename = kiln.verb('Person.rename', {
@@ -333,7 +354,8 @@ const liar = kiln.verb('Order.liar', {
   target: 'record',
   input: z.object({}),
   writes: ['note'],
-  run: ({ target, records }) => (records.Order.update as (record: unknown, patch: object) => Promise<unknown>)(target, { status: 'lied' }),
+  run: ({ target, records }) =>
+    (records.Order.update as (record: unknown, patch: object) => Promise<unknown>)(target, { status: 'lied' }),
 })
 
 const echo = kiln.verb('Order.echo', {

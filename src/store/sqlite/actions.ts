@@ -1,6 +1,5 @@
 import type {
   Action,
-  ActionMode,
   ActionStatus,
   Fix,
   ActionError,
@@ -48,13 +47,35 @@ export interface ActionRow {
 
 /** By their numbers on disk. */
 export const statuses = ['pending', 'succeeded', 'failed', 'refused'] as const satisfies readonly ActionStatus[]
-export const statusNumbers = { pending: 0, succeeded: 1, failed: 2, refused: 3 } as const satisfies Record<ActionStatus, number>
+export const statusNumbers = { pending: 0, succeeded: 1, failed: 2, refused: 3 } as const satisfies Record<
+  ActionStatus,
+  number
+>
 
 type Columns = [
-  Uint8Array, number, number, number, number, number | null, Uint8Array | null, Uint8Array, number, number | null,
-  number | null, Uint8Array | null, string | null, string, string | null, string | null, number | null, number | null,
-  string | null, string | null, string | null, number | null,
-] // prettier-ignore
+  Uint8Array,
+  number,
+  number,
+  number,
+  number,
+  number | null,
+  Uint8Array | null,
+  Uint8Array,
+  number,
+  number | null,
+  number | null,
+  Uint8Array | null,
+  string | null,
+  string,
+  string | null,
+  string | null,
+  number | null,
+  number | null,
+  string | null,
+  string | null,
+  string | null,
+  number | null,
+]
 
 export function actionRow({ db }: Pick<Open, 'db'>, n: number): ActionRow {
   const row = db.get<Columns>(
@@ -67,9 +88,30 @@ export function actionRow({ db }: Pick<Open, 'db'>, n: number): ActionRow {
     present(row, `Action ${n}`)
   const [outcome, bound, on, root, decidedAgainst, decidedAfter, steps, attempts] = rest
   return {
-    n, id: `act_${bytesToId(id)}`, ns, worker, verb, status, mode, key, fingerprint, createdAt, tookMs, seq, event, target,
-    input, outcome, bound, on, root, decidedAgainst, decidedAfter, steps, attempts,
-  } // prettier-ignore
+    n,
+    id: `act_${bytesToId(id)}`,
+    ns,
+    worker,
+    verb,
+    status,
+    mode,
+    key,
+    fingerprint,
+    createdAt,
+    tookMs,
+    seq,
+    event,
+    target,
+    input,
+    outcome,
+    bound,
+    on,
+    root,
+    decidedAgainst,
+    decidedAfter,
+    steps,
+    attempts,
+  }
 }
 
 /** The number of the Action with this id; undefined when it was never on record. */
@@ -84,7 +126,13 @@ export function actionId({ db }: Pick<Open, 'db'>, n: number): ActionId {
 }
 
 /** The Action that a Worker's key is bound to (K2): in memory, then in the table, the whole key compared. */
-export function boundAction(open: Open, workerId: string, key: string, hash: number, own: readonly number[]): Action | null {
+export function boundAction(
+  open: Open,
+  workerId: string,
+  key: string,
+  hash: number,
+  own: readonly number[],
+): Action | null {
   const worker = open.names.worker(workerId)
   if (worker === undefined) return null
   const found =
@@ -119,7 +167,8 @@ export function toAction(open: Open, row: ActionRow): Action {
   const { names } = open
   const worker = names.workerByNumber(row.worker)
   const verb = names.verbName(row.verb)
-  const [operation, target] = row.bound === null ? [verb, row.target] : (JSON.parse(row.bound) as [string, string | null])
+  const [operation, target] =
+    row.bound === null ? [verb, row.target] : (JSON.parse(row.bound) as [string, string | null])
   const common = {
     id: row.id,
     namespace: names.namespaceName(row.ns),
@@ -128,7 +177,7 @@ export function toAction(open: Open, row: ActionRow): Action {
     workerId: worker.id,
     key: row.key === null ? null : (keyText(row.key) as Key),
     bound: { operation, target, fingerprint: row.fingerprint },
-    mode: (row.mode === null ? 'do' : 'send') satisfies ActionMode as ActionMode,
+    mode: row.mode === null ? ('do' as const) : ('send' as const),
     target: row.target,
     input: row.input,
     on: row.on === null ? null : actionId(open, row.on),
@@ -141,7 +190,8 @@ export function toAction(open: Open, row: ActionRow): Action {
     return { ...common, status: 'pending', steps: journaledSteps(open, row.root ?? row.n), ...pendingView(open, row.n) }
   }
   const { outcome, event, seq, tookMs } = row
-  if (outcome === null || event === null || seq === null || tookMs === null) throw new Error(`${row.id} is settled by half`)
+  if (outcome === null || event === null || seq === null || tookMs === null)
+    throw new Error(`${row.id} is settled by half`)
   return {
     ...common,
     status: settledStatus(row.status),
@@ -198,7 +248,8 @@ export interface Recorded {
 /** The numbers that a claim's row will have; nothing is written yet. */
 export function recordedOf(tx: Tx, claim: Claim, chain: { on: number; root: number } | null): Recorded {
   const worker = present(tx.names.worker(claim.workerId), `Worker ${claim.workerId}`)
-  if (worker.ns !== tx.names.namespace(claim.namespace)) throw new Error(`${claim.worker} is no Worker of ${claim.namespace}`)
+  if (worker.ns !== tx.names.namespace(claim.namespace))
+    throw new Error(`${claim.worker} is no Worker of ${claim.namespace}`)
   return {
     n: tx.nextN(),
     ns: worker.ns,

@@ -9,7 +9,8 @@ const stepBytes = 8 * 2 ** 20
 const pauseBytes = 64 * 2 ** 20
 
 /** What the thread answers to a request to copy. */
-type Copied = { readonly kind: 'copied' } | { readonly kind: 'failed'; readonly message: string; readonly isDoubt: boolean }
+type Copied =
+  { readonly kind: 'copied' } | { readonly kind: 'failed'; readonly message: string; readonly isDoubt: boolean }
 
 interface Told {
   readonly checkpoint: string
@@ -86,9 +87,11 @@ export class Checkpointer {
       workerData: told,
       execArgv: ['--disable-warning=ExperimentalWarning'],
     })
-    thread.on('error', () => undefined).on('exit', () => {
-      if (this.#thread === thread) this.#thread = null
-    })
+    thread
+      .on('error', () => undefined)
+      .on('exit', () => {
+        if (this.#thread === thread) this.#thread = null
+      })
     thread.unref()
     return thread
   }
@@ -153,7 +156,11 @@ function copy(db: Database): Copied {
     db.get('PRAGMA wal_checkpoint(PASSIVE)')
     return { kind: 'copied' }
   } catch (error) {
-    return { kind: 'failed', message: error instanceof Error ? error.message : String(error), isDoubt: isFailedFsync(error) }
+    return {
+      kind: 'failed',
+      message: error instanceof Error ? error.message : String(error),
+      isDoubt: isFailedFsync(error),
+    }
   }
 }
 

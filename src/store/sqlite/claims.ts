@@ -107,7 +107,10 @@ function runState(tx: Tx, root: number, ranMs: number, crashes: number): RunStat
 /** Takes a pending Action over: a fresh fencing token, one more attempt, and a crash if a run of an earlier server was cut off (V4). */
 export function adopt(tx: Tx, id: ActionId): AdoptAnswer {
   const n = present(actionNumber(tx, id), id)
-  const state = tx.db.get<[number | null, number, number]>('SELECT running, crashes, ran_ms FROM pending WHERE action = ?', n)
+  const state = tx.db.get<[number | null, number, number]>(
+    'SELECT running, crashes, ran_ms FROM pending WHERE action = ?',
+    n,
+  )
   if (state === undefined) return { kind: 'settled' }
   const [running, crashesBefore, ranMs] = state
   const crashes = crashesBefore + (running !== null && running < tx.open.epoch ? 1 : 0)
@@ -122,7 +125,12 @@ export function adopt(tx: Tx, id: ActionId): AdoptAnswer {
   const row = actionRow(tx, n)
   const root = row.root ?? n
   endTurn(tx, root)
-  return { kind: 'adopted', action: toAction(tx.open, row), lease: { action: id, fence }, run: runState(tx, root, ranMs, crashes) }
+  return {
+    kind: 'adopted',
+    action: toAction(tx.open, row),
+    lease: { action: id, fence },
+    run: runState(tx, root, ranMs, crashes),
+  }
 }
 
 /** Says why an Action waits: it has no turn then, and can't be what crashes the process (V4, V6). Null: it runs again. */

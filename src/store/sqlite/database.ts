@@ -66,7 +66,17 @@ export class Database {
 }
 
 /** SQLite's result codes, as far as somebody here reacts to one. */
-const codes = { busy: 5, locked: 6, noMemory: 7, readOnly: 8, io: 10, corrupt: 11, full: 13, cantOpen: 14, notADatabase: 26 }
+const codes = {
+  busy: 5,
+  locked: 6,
+  noMemory: 7,
+  readOnly: 8,
+  io: 10,
+  corrupt: 11,
+  full: 13,
+  cantOpen: 14,
+  notADatabase: 26,
+}
 const ioFsync = 1034
 const ioDirectoryFsync = 1290
 

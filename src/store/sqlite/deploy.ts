@@ -90,8 +90,10 @@ interface WantedIndex {
 /** Drops what is declared no more, builds what is new, and what a changed default has made wrong. */
 function indexNoun(db: Database, noun: number, last: ManifestNoun | null, next: ManifestNoun): string[] {
   const wanted = new Map<string, WantedIndex>()
-  for (const field of next.index) wanted.set(field, { field, isUnique: false, default: fieldOf(next, field)?.default ?? null })
-  for (const field of next.unique) wanted.set(field, { field, isUnique: true, default: fieldOf(next, field)?.default ?? null })
+  for (const field of next.index)
+    wanted.set(field, { field, isUnique: false, default: fieldOf(next, field)?.default ?? null })
+  for (const field of next.unique)
+    wanted.set(field, { field, isUnique: true, default: fieldOf(next, field)?.default ?? null })
   const had = db.all<[number, string, number]>('SELECT nf, field, is_unique FROM index_fields WHERE noun = ?', noun)
   const kept = new Set<string>()
   for (const [nf, field] of had) {
@@ -99,7 +101,11 @@ function indexNoun(db: Database, noun: number, last: ManifestNoun | null, next: 
     if (index !== undefined && index.default === (fieldOf(last, field)?.default ?? null)) kept.add(field)
     else dropIndex(db, nf)
   }
-  build(db, noun, [...wanted.values()].filter(({ field }) => !kept.has(field)))
+  build(
+    db,
+    noun,
+    [...wanted.values()].filter(({ field }) => !kept.has(field)),
+  )
   const faults: string[] = []
   for (const { field, isUnique } of wanted.values()) {
     const wasUnique = had.some(([, known, unique]) => known === field && unique === 1 && kept.has(field))
@@ -107,7 +113,9 @@ function indexNoun(db: Database, noun: number, last: ManifestNoun | null, next: 
     if (!isUnique || wasUnique) continue
     const twice = duplicate(db, noun, field)
     if (twice === null) continue
-    faults.push(`${next.noun}.${field} is unique, and more than one record has ${twice}: make them differ or remove it from unique.`)
+    faults.push(
+      `${next.noun}.${field} is unique, and more than one record has ${twice}: make them differ or remove it from unique.`,
+    )
   }
   return faults
 }
@@ -120,7 +128,12 @@ function dropIndex(db: Database, nf: number): void {
 function build(db: Database, noun: number, indexes: readonly WantedIndex[]): void {
   if (indexes.length === 0) return
   const numbered = indexes.map((index) => {
-    db.run('INSERT INTO index_fields (noun, field, is_unique) VALUES (?, ?, ?)', noun, index.field, index.isUnique ? 1 : 0)
+    db.run(
+      'INSERT INTO index_fields (noun, field, is_unique) VALUES (?, ?, ?)',
+      noun,
+      index.field,
+      index.isUnique ? 1 : 0,
+    )
     const row = db.get<[number]>('SELECT nf FROM index_fields WHERE noun = ? AND field = ?', noun, index.field)
     return { ...index, nf: present(row, `index on ${index.field}`)[0] }
   })
@@ -134,8 +147,14 @@ function build(db: Database, noun: number, indexes: readonly WantedIndex[]): voi
 
 /** What an index holds of a record: the JSON of a scalar, of the default where the record lacks the field; null: nothing. */
 export function indexText(fields: Fields, field: string, fallback: string | null): string | null {
-  const value: unknown = Object.hasOwn(fields, field) ? fields[field] : fallback === null ? undefined : JSON.parse(fallback)
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? JSON.stringify(value) : null
+  const value: unknown = Object.hasOwn(fields, field)
+    ? fields[field]
+    : fallback === null
+      ? undefined
+      : JSON.parse(fallback)
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+    ? JSON.stringify(value)
+    : null
 }
 
 function duplicate(db: Database, noun: number, field: string): string | null {
@@ -156,7 +175,7 @@ interface LiveRecord {
 
 /** Every live record of a Noun, a thousand in memory at a time. */
 function* liveRecords(db: Database, noun: number): Generator<LiveRecord, void, undefined> {
-  for (let after = 0; ; ) {
+  for (let after = 0; ;) {
     const rows = db.all<[number, string, string]>(
       'SELECT r, id, fields FROM records WHERE noun = ? AND version > 0 AND r > ? ORDER BY r LIMIT 1000',
       noun,

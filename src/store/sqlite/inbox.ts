@@ -31,8 +31,17 @@ export function decideItems(tx: Tx, action: number, decision: string, by: number
 }
 
 type ItemColumns = [
-  number, Uint8Array, number, NewItem['kind'], string, string | null, number, string | null, number | null, number | null,
-] // prettier-ignore
+  number,
+  Uint8Array,
+  number,
+  NewItem['kind'],
+  string,
+  string | null,
+  number,
+  string | null,
+  number | null,
+  number | null,
+]
 
 function toItem(open: Open, row: ItemColumns): InboxItem {
   const [, id, action, kind, records, would, at, decision, by, decidedAction] = row

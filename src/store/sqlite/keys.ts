@@ -83,7 +83,7 @@ export class KeyIndex {
 
   /** Reads the keys of the Actions above the watermark. Gives how many. */
   load(): number {
-    for (let after = readMeta(this.#db, 'keys_indexed'); ; ) {
+    for (let after = readMeta(this.#db, 'keys_indexed'); ;) {
       const rows = this.#db.all<[number, string, Uint8Array]>(
         `SELECT a.n, w.id, a.key FROM actions a JOIN workers w ON w.worker = a.worker
          WHERE a.n > ? AND a.key IS NOT NULL ORDER BY a.n LIMIT 10000`,
@@ -123,7 +123,7 @@ export class KeyIndex {
     const drain = this.#drain
     if (drain === null || this.#owed < this.#chunk) return null
     let { bucket, sorted, at } = drain
-    for (let moved = 0; moved < this.#chunk; ) {
+    for (let moved = 0; moved < this.#chunk;) {
       const hash = sorted[at]
       if (hash === undefined) {
         if (++bucket === buckets) break

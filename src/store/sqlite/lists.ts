@@ -31,7 +31,7 @@ export function listActions(open: Open, namespace: string, filter: ActionFilter,
   const source = sourceOf(open, namespace, filter, wanted)
   const found: Entry[] = []
   let position = page.after
-  for (let scanned = 0; found.length <= page.limit; ) {
+  for (let scanned = 0; found.length <= page.limit;) {
     if (scanned >= scannedPerPage) return { data: toActions(open, found), next: position }
     const chunk = source(position, Math.max(chunkRows, page.limit + 1))
     for (const entry of chunk) if (matches(open.db, entry[0], wanted)) found.push(entry)
@@ -87,14 +87,24 @@ function sourceOf(open: Open, namespace: string, filter: ActionFilter, wanted: W
   const { ns, status, worker, verb, on } = wanted
   const isSettledList = status !== null && status !== statusNumbers.pending
   if (filter.key !== undefined) return fixed(boundTo(open, namespace, filter.key), isSettledList)
-  if (on !== null) return fixed(db.all<[number, number | null]>('SELECT n, seq FROM actions WHERE on_n = ?', on), isSettledList)
+  if (on !== null)
+    return fixed(db.all<[number, number | null]>('SELECT n, seq FROM actions WHERE on_n = ?', on), isSettledList)
   if (status === statusNumbers.pending) {
     return (after, limit) =>
-      db.all<[number, number]>('SELECT action, action FROM pending WHERE action > ? ORDER BY action LIMIT ?', after, limit)
+      db.all<[number, number]>(
+        'SELECT action, action FROM pending WHERE action > ? ORDER BY action LIMIT ?',
+        after,
+        limit,
+      )
   }
   if (status === statusNumbers.succeeded) {
     return (after, limit) =>
-      db.all<[number, number]>('SELECT n, seq FROM actions WHERE ns = ? AND seq > ? ORDER BY seq LIMIT ?', ns, after, limit)
+      db.all<[number, number]>(
+        'SELECT n, seq FROM actions WHERE ns = ? AND seq > ? ORDER BY seq LIMIT ?',
+        ns,
+        after,
+        limit,
+      )
   }
   if (status !== null) {
     return (after, limit) =>
@@ -108,7 +118,12 @@ function sourceOf(open: Open, namespace: string, filter: ActionFilter, wanted: W
   }
   if (worker !== null) {
     return (after, limit) =>
-      db.all<[number, number]>('SELECT n, n FROM actions WHERE worker = ? AND n > ? ORDER BY n LIMIT ?', worker, after, limit)
+      db.all<[number, number]>(
+        'SELECT n, n FROM actions WHERE worker = ? AND n > ? ORDER BY n LIMIT ?',
+        worker,
+        after,
+        limit,
+      )
   }
   const verbs = verb === null ? verbsOf(db, ns) : [verb]
   return (after, limit) => merged(verbs.map((one) => ofVerb(db, ns, one, after, limit))).slice(0, limit)
@@ -131,7 +146,7 @@ function merged(lists: readonly Entry[][]): Entry[] {
 /** The Verbs that a namespace has Actions of: one probe of the index each. */
 function verbsOf(db: Database, ns: number): number[] {
   const verbs: number[] = []
-  for (let last = 0; ; ) {
+  for (let last = 0; ;) {
     const row = db.get<[number]>('SELECT verb FROM actions WHERE ns = ? AND verb > ? ORDER BY verb LIMIT 1', ns, last)
     if (row === undefined) return verbs
     verbs.push((last = row[0]))

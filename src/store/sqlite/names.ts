@@ -147,7 +147,7 @@ export class Names {
 
   noun(ns: number, name: string): NounName | undefined {
     let nouns = this.#nouns.get(ns)
-    if (nouns === undefined) this.#nouns.set(ns, (nouns = new Map()))
+    if (nouns === undefined) this.#nouns.set(ns, (nouns = new Map<string, NounName>()))
     const known = nouns.get(name)
     if (known !== undefined) return known
     const row = this.#db.get<[number, string]>('SELECT noun, plural FROM nouns WHERE ns = ? AND name = ?', ns, name)
@@ -169,7 +169,7 @@ export class Names {
 
   indexField(noun: number, field: string): IndexField | undefined {
     let fields = this.#indexFields.get(noun)
-    if (fields === undefined) this.#indexFields.set(noun, (fields = new Map()))
+    if (fields === undefined) this.#indexFields.set(noun, (fields = new Map<string, IndexField>()))
     const known = fields.get(field)
     if (known !== undefined) return known
     const row = this.#db.get<[number, number]>(

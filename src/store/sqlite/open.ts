@@ -1,4 +1,15 @@
-import { accessSync, closeSync, constants, existsSync, fdatasyncSync, fsyncSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fdatasyncSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Database, isBusy, isDamaged } from './database.ts'
 import { first } from './migrations/001-first.ts'
@@ -64,7 +75,7 @@ export async function takeOwnership(given: string, path: string): Promise<Databa
   const lock = opened(given, () => new Database(`${path}-lock`, 0))
   for (let waitedMs = 0; ; waitedMs += retryMs) {
     try {
-      lock.execute('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+      lock.execute('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
       return lock
     } catch (error) {
       if (!isBusy(error)) throw asOpenError(given, error)
@@ -152,7 +163,8 @@ function migrate(given: string, db: Database): void {
 
 function assertPragma(db: Database, sql: string, expected: string | number): void {
   const value = db.get<[string | number]>(sql)?.[0]
-  if (value !== expected) throw new StoreOpenError(`${sql} is ${value}, not ${expected}: the store would not be durable`)
+  if (value !== expected)
+    throw new StoreOpenError(`${sql} is ${value}, not ${expected}: the store would not be durable`)
 }
 
 function opened(given: string, open: () => Database): Database {
@@ -166,7 +178,9 @@ function opened(given: string, open: () => Database): Database {
 function asOpenError(given: string, error: unknown): Error {
   if (error instanceof StoreOpenError) return error
   if (isDamaged(error)) {
-    return new StoreOpenError(`${given} is no startup-builder store, or it is damaged; it was left as it is`, { cause: error })
+    return new StoreOpenError(`${given} is no startup-builder store, or it is damaged; it was left as it is`, {
+      cause: error,
+    })
   }
   if (isBusy(error)) return new StoreOpenError(`the store ${given} stays locked by another process`, { cause: error })
   return new StoreOpenError(`${given} can't be opened: ${reason(error)}`, { cause: error })

@@ -18,7 +18,11 @@ function nounOf({ names }: Reading, namespace: string, noun: string): NounName |
 export function record(open: Reading, namespace: string, noun: string, id: string): StoredRecord | null {
   const known = nounOf(open, namespace, noun)
   if (known === undefined) return null
-  const row = open.db.get<[number, string]>('SELECT version, fields FROM records WHERE noun = ? AND id = ?', known.noun, id)
+  const row = open.db.get<[number, string]>(
+    'SELECT version, fields FROM records WHERE noun = ? AND id = ?',
+    known.noun,
+    id,
+  )
   return row === undefined ? null : { noun, id, version: row[0], fields: JSON.parse(row[1]) as Fields }
 }
 
@@ -71,10 +75,12 @@ export function records(
   })
   const found: number[] = []
   let position = after
-  for (let scanned = 0; found.length <= limit; ) {
+  for (let scanned = 0; found.length <= limit;) {
     if (scanned >= scannedPerPage) return { data: pageOf(open, noun, found), next: position }
     const count = Math.max(limit + 1, 200)
-    const chunk = first ? indexed(open.db, first.nf, first.value, position, count) : live(open.db, known.noun, position, count)
+    const chunk = first
+      ? indexed(open.db, first.nf, first.value, position, count)
+      : live(open.db, known.noun, position, count)
     for (const r of chunk) if (others.every(({ nf, value }) => isIndexed(open.db, nf, value, r))) found.push(r)
     scanned += chunk.length
     if (chunk.length < count) break
@@ -114,7 +120,10 @@ export function stands(open: Reading, namespace: string, reads: Reads): boolean 
     reads.records.every(({ noun, id, version }) => versionNow(open, namespace, noun, id) === version) &&
     reads.lookups.every(({ noun, field, value, limit, found }) => {
       const now = find(open, namespace, noun, field, value, limit)
-      return now.length === found.length && found.every(({ id, version }, i) => now[i]?.id === id && now[i].version === version)
+      return (
+        now.length === found.length &&
+        found.every(({ id, version }, i) => now[i]?.id === id && now[i].version === version)
+      )
     })
   )
 }
@@ -128,7 +137,7 @@ function versionNow(open: Reading, namespace: string, noun: string, id: string):
 
 /** The fields as they were before these changes. */
 export function undo(fields: Fields, changes: readonly Change[]): Fields {
-  const before: Record<string, unknown> = Object.assign(Object.create(null), fields)
+  const before = Object.assign(Object.create(null) as Record<string, unknown>, fields)
   for (const change of changes) {
     if ('from' in change) before[change.field] = change.from
     else delete before[change.field]
@@ -136,7 +145,13 @@ export function undo(fields: Fields, changes: readonly Change[]): Fields {
   return before
 }
 
-export function recordAt(open: Reading, namespace: string, noun: string, id: string, version: number): StoredRecord | null {
+export function recordAt(
+  open: Reading,
+  namespace: string,
+  noun: string,
+  id: string,
+  version: number,
+): StoredRecord | null {
   const known = nounOf(open, namespace, noun)
   const row = known && rowOf(open.db, known.noun, id)
   if (row === undefined || version < 1 || version > Math.abs(row.version)) return null
@@ -151,13 +166,21 @@ interface RecordRow {
 }
 
 function rowOf(db: Database, noun: number, id: string): RecordRow | undefined {
-  const row = db.get<[number, number, string]>('SELECT r, version, fields FROM records WHERE noun = ? AND id = ?', noun, id)
+  const row = db.get<[number, number, string]>(
+    'SELECT r, version, fields FROM records WHERE noun = ? AND id = ?',
+    noun,
+    id,
+  )
   return row === undefined ? undefined : { r: row[0], version: row[1], fields: JSON.parse(row[2]) as Fields }
 }
 
 /** Any Version is the present one with all later changes undone. */
 function fieldsAt(db: Database, { r, fields }: RecordRow, version: number): Fields {
-  const later = db.all<[string]>('SELECT changes FROM versions WHERE record = ? AND version > ? ORDER BY version DESC', r, version)
+  const later = db.all<[string]>(
+    'SELECT changes FROM versions WHERE record = ? AND version > ? ORDER BY version DESC',
+    r,
+    version,
+  )
   let then = fields
   for (const [changes] of later) then = undo(then, JSON.parse(changes) as Change[])
   return { ...then }

@@ -41,7 +41,8 @@ export function settle(tx: Tx, settlement: Settlement): SettleAnswer {
   const cancelled = cancels === undefined ? null : cancellable(tx, ns, cancels.action)
   if (typeof cancelled === 'string') return { kind: 'not-cancellable', reason: cancelled }
 
-  const recorded = 'claim' in by ? recordedOf(tx, by.claim, null) : recordedBefore(tx, present(lease ?? undefined, 'lease').n)
+  const recorded =
+    'claim' in by ? recordedOf(tx, by.claim, null) : recordedBefore(tx, present(lease ?? undefined, 'lease').n)
   const { n, createdAt } = recorded
   let { outcome } = settlement
   if (cancelled !== null && cancels !== undefined) {
@@ -60,11 +61,20 @@ export function settle(tx: Tx, settlement: Settlement): SettleAnswer {
   else settleRow(tx, n, createdAt, settled)
   if (settlement.units > 0) tx.meter(ns, dayOf(settled.settledAt), recorded.verb, recorded.worker, settlement.units)
   if (settlement.item !== null) insertItem(tx, settlement.item, ns, n, recorded.worker, settled.settledAt)
-  if (settlement.holds === 'release') releaseHolds(tx, recorded.root ?? n)
-  else endTurn(tx, recorded.root ?? n)
+  if (settlement.holds === 'keep') endTurn(tx, recorded.root ?? n)
+  else if (lease !== null) endEffects(tx, recorded.root ?? n)
   const action = settledAction(recorded.common, settled)
   tx.notices.push({ kind: 'settled', action })
   return { kind: 'settled', action }
+}
+
+/**
+ * What the chain holds ends (V6), and what its first effect fixed: nobody keeps it as it was any more, so that a retry, of a
+ * rejected step say, looks at it anew. A second refund would go out on the strength of an Order that is refunded since.
+ */
+function endEffects(tx: Tx, root: number): void {
+  releaseHolds(tx, root)
+  tx.db.run('DELETE FROM chains WHERE root = ?', root)
 }
 
 function onNumber(tx: Tx, { common }: Recorded): number | null {
@@ -74,7 +84,10 @@ function onNumber(tx: Tx, { common }: Recorded): number | null {
 /** An Action that an earlier commit put on record. */
 function recordedBefore(tx: Tx, n: number): Recorded {
   const row = actionRow(tx, n)
-  const { id, namespace, verb, worker, workerId, key, bound, mode, target, input, on, root, ...rest } = toAction(tx.open, row)
+  const { id, namespace, verb, worker, workerId, key, bound, mode, target, input, on, root, ...rest } = toAction(
+    tx.open,
+    row,
+  )
   const { decidedAgainst, decidedAfter, createdAt } = rest
   return {
     n,
@@ -84,8 +97,22 @@ function recordedBefore(tx: Tx, n: number): Recorded {
     createdAt,
     root: row.root,
     common: {
-      id, namespace, verb, worker, workerId, key, bound, mode, target, input, on, root, decidedAgainst, decidedAfter, createdAt,
-    }, // prettier-ignore
+      id,
+      namespace,
+      verb,
+      worker,
+      workerId,
+      key,
+      bound,
+      mode,
+      target,
+      input,
+      on,
+      root,
+      decidedAgainst,
+      decidedAfter,
+      createdAt,
+    },
   }
 }
 
@@ -93,7 +120,7 @@ function recordedBefore(tx: Tx, n: number): Recorded {
 function eventOf(tx: Tx, ns: number, createdAt: number, eventType: string) {
   return {
     seq: tx.nextSeq(ns),
-    event: `evt_${tx.open.ids.next()}` satisfies EventId as EventId,
+    event: `evt_${tx.open.ids.next()}` satisfies EventId,
     eventType: tx.names.internEventType(eventType),
     settledAt: Math.max(tx.open.now(), createdAt),
   }
@@ -139,7 +166,7 @@ function cancel(
   }
   settleRow(tx, recorded.n, recorded.createdAt, settled)
   decideItems(tx, recorded.n, 'cancel', by.worker, by.n)
-  releaseHolds(tx, recorded.root ?? recorded.n)
+  endEffects(tx, recorded.root ?? recorded.n)
   const action = settledAction(recorded.common, settled)
   tx.notices.push({ kind: 'settled', action })
   return action

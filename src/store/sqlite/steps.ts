@@ -1,5 +1,5 @@
 import type { StepStatus } from '../../model/action.ts'
-import { bytesToId, type ActionId } from '../../model/ids.ts'
+import { bytesToId } from '../../model/ids.ts'
 import type { Fixed, JournalEntry } from '../../model/journal.ts'
 import type { Blocked, Conflict, Lease, Lost, StepStart } from '../store.ts'
 import { actionNumber } from './actions.ts'
@@ -10,8 +10,18 @@ import { stands } from './records.ts'
 import type { Open, Tx } from './tx.ts'
 
 type JournalColumns = [
-  string, number, StepStatus, string | null, string | null, number, number, number, number, number, Uint8Array,
-] // prettier-ignore
+  string,
+  number,
+  StepStatus,
+  string | null,
+  string | null,
+  number,
+  number,
+  number,
+  number,
+  number,
+  Uint8Array,
+]
 
 /** The chain's journal, in the order in which its steps first started. */
 export function journal({ db }: Pick<Open, 'db'>, root: number): JournalEntry[] {
@@ -21,19 +31,21 @@ export function journal({ db }: Pick<Open, 'db'>, root: number): JournalEntry[] 
      FROM journal j JOIN actions a ON a.n = j.action WHERE j.root = ? ORDER BY j.place`,
     root,
   )
-  return rows.map(([step, generation, status, input, outcome, attempts, startedAt, effect, atMostOnce, holdsMs, action]) => ({
-    step,
-    generation,
-    status,
-    input,
-    outcome,
-    attempts,
-    startedAt,
-    effect: effect === 1,
-    atMostOnce: atMostOnce === 1,
-    keyHoldsMs: holdsMs,
-    action: `act_${bytesToId(action)}` satisfies ActionId as ActionId,
-  }))
+  return rows.map(
+    ([step, generation, status, input, outcome, attempts, startedAt, effect, atMostOnce, holdsMs, action]) => ({
+      step,
+      generation,
+      status,
+      input,
+      outcome,
+      attempts,
+      startedAt,
+      effect: effect === 1,
+      atMostOnce: atMostOnce === 1,
+      keyHoldsMs: holdsMs,
+      action: `act_${bytesToId(action)}`,
+    }),
+  )
 }
 
 export function fixedOf({ db }: Pick<Open, 'db'>, root: number): Fixed | null {

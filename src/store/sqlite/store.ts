@@ -215,7 +215,8 @@ function storeOf(
       read(() => records.find(open, namespace, noun, field, value, limit)),
     versions: async (namespace, noun, id, after, limit) =>
       read(() => records.versions(open, namespace, noun, id, after, limit)),
-    records: async (namespace, noun, filters, page) => read(() => records.records(open, namespace, noun, filters, page)),
+    records: async (namespace, noun, filters, page) =>
+      read(() => records.records(open, namespace, noun, filters, page)),
     actions: async (namespace, filter, page) => read(() => listActions(open, namespace, filter, page)),
     events: async (namespace, after, limit) => read(() => events(open, namespace, after, limit)),
     inbox: async (namespace, filter, page) => read(() => inbox(open, namespace, filter, page)),

@@ -8,10 +8,27 @@ import { dayOf, dayText } from './usage.ts'
 export type Report = (fault: string) => void
 
 type AuditColumns = [
-  number, Uint8Array, number, number, number, number, Uint8Array | null, number, number | null, number | null,
-  Uint8Array | null, number | null, string | null, string, string | null, number | null, number | null, number | null,
-  number | null, number | null,
-] // prettier-ignore
+  number,
+  Uint8Array,
+  number,
+  number,
+  number,
+  number,
+  Uint8Array | null,
+  number,
+  number | null,
+  number | null,
+  Uint8Array | null,
+  number | null,
+  string | null,
+  string,
+  string | null,
+  number | null,
+  number | null,
+  number | null,
+  number | null,
+  number | null,
+]
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -27,21 +44,26 @@ export function auditActions(open: Open, report: Report): void {
      FROM actions a LEFT JOIN workers w ON w.worker = a.worker LEFT JOIN pending p ON p.action = a.n ORDER BY a.n`,
   )
   for (const row of rows) {
-    const [n, idBytes, ns, worker, verb, status, key, createdAt, tookMs, seq, event, type, changed, input, outcome] = row
+    const [n, idBytes, ns, worker, verb, status, key, createdAt, tookMs, seq, event, type, changed, input, outcome] =
+      row
     const [on, root, ownUnits, workerNs, pending] = row.slice(15) as (number | null)[]
     const id = `act_${bytesToId(idBytes)}`
     const isPending = status === statusNumbers.pending
-    if (isPending !== (pending !== null)) report(`${id} is ${statuses[status]} and has ${isPending ? 'no' : 'a'} run state.`)
+    if (isPending !== (pending !== null))
+      report(`${id} is ${statuses[status]} and has ${isPending ? 'no' : 'a'} run state.`)
     const settledParts = [tookMs, seq, event, type, outcome]
-    if (settledParts.some((part) => (part === null) !== isPending)) report(`${id} is settled by half: one Event a settled Action.`)
+    if (settledParts.some((part) => (part === null) !== isPending))
+      report(`${id} is settled by half: one Event a settled Action.`)
     if (workerNs !== ns) report(`${id} is of a Worker that its namespace does not have.`)
     if (!verbs.has(verb)) report(`${id} is of a Verb that is not registered.`)
     if (type !== null && !types.has(type)) report(`${id} has an Event of a type that is not registered.`)
     if (key !== null && !isGoodKey(key)) report(`${id} has a key that is none.`)
     if (!isJson(input)) report(`${id} has an input that is not JSON.`)
     if (outcome !== null && !isJson(outcome)) report(`${id} has an outcome that is not JSON.`)
-    if (on !== null && on !== undefined && !isOlder(open, on, n)) report(`${id} is on an Action that did not come before it.`)
-    if (root !== null && root !== undefined && !isOlder(open, root, n)) report(`${id} is of a chain that did not begin before it.`)
+    if (on !== null && on !== undefined && !isOlder(open, on, n))
+      report(`${id} is on an Action that did not come before it.`)
+    if (root !== null && root !== undefined && !isOlder(open, root, n))
+      report(`${id} is of a chain that did not begin before it.`)
     if (changed !== null) auditChanged(open, report, id, n, changed)
     const metered = ownUnits ?? (status === statusNumbers.succeeded ? 1 : 0)
     if (tookMs === null || metered === 0) continue
@@ -80,7 +102,11 @@ function isOlder({ db }: Open, earlier: number, n: number): boolean {
 function auditChanged({ db }: Open, report: Report, id: string, n: number, changed: string): void {
   const pairs = JSON.parse(changed) as number[]
   for (let i = 0; i < pairs.length; i += 2) {
-    const row = db.get<[number]>('SELECT action FROM versions WHERE record = ? AND version = ?', pairs[i] ?? 0, pairs[i + 1] ?? 0)
+    const row = db.get<[number]>(
+      'SELECT action FROM versions WHERE record = ? AND version = ?',
+      pairs[i] ?? 0,
+      pairs[i + 1] ?? 0,
+    )
     if (row?.[0] !== n) report(`${id} says that it made a Version of a record that it did not make.`)
   }
 }
@@ -119,7 +145,8 @@ export function auditEvents({ db, names }: Open, report: Report): void {
     }
     if (seq !== last + 1) report(`${names.namespaceName(ns)} has seq ${seq} after ${last}: its Events have a gap.`)
     const id = bytesToId(event)
-    if (id <= lastEvent) report(`${names.namespaceName(ns)} has an Event at seq ${seq} whose id is not above the one before.`)
+    if (id <= lastEvent)
+      report(`${names.namespaceName(ns)} has an Event at seq ${seq} whose id is not above the one before.`)
     last = seq
     lastEvent = id
   }
@@ -130,11 +157,13 @@ export function auditChains(open: Open, report: Report): void {
   for (const [root] of open.db.each<[number]>('SELECT DISTINCT root FROM actions WHERE root IS NOT NULL')) {
     const chain = chainOf(open, root)
     const live = chain.filter(({ status }) => status === statusNumbers.pending || status === statusNumbers.succeeded)
-    if (live.length > 1) report(`The chain of ${actionId(open, root)} has ${live.length} Actions that are pending or succeeded.`)
+    if (live.length > 1)
+      report(`The chain of ${actionId(open, root)} has ${live.length} Actions that are pending or succeeded.`)
     const failed = new Set(chain.filter(({ status }) => status === statusNumbers.failed).map(({ n }) => n))
     const retries = open.db.all<[number, number | null]>('SELECT n, on_n FROM actions WHERE root = ?', root)
     for (const [n, on] of retries) {
-      if (on === null || !failed.has(on)) report(`${actionId(open, n)} is the retry of an Action that is no failed one of its chain.`)
+      if (on === null || !failed.has(on))
+        report(`${actionId(open, n)} is the retry of an Action that is no failed one of its chain.`)
     }
   }
 }

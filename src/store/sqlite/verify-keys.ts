@@ -8,8 +8,12 @@ import type { Report } from './verify-actions.ts'
 export function auditKeys(open: Open, report: Report): void {
   const indexedUpTo = readMeta(open.db, 'keys_indexed')
   const inTable = auditTable(open, report, indexedUpTo)
-  const [wanted] = open.db.get<[number]>('SELECT count(*) FROM actions WHERE key IS NOT NULL AND n <= ?', indexedUpTo) ?? [0]
-  if (inTable !== wanted) report(`The key index has ${inTable} of ${wanted} keys: some Actions can't be found by their key.`)
+  const [wanted] = open.db.get<[number]>(
+    'SELECT count(*) FROM actions WHERE key IS NOT NULL AND n <= ?',
+    indexedUpTo,
+  ) ?? [0]
+  if (inTable !== wanted)
+    report(`The key index has ${inTable} of ${wanted} keys: some Actions can't be found by their key.`)
   auditTail(open, report, indexedUpTo)
 }
 
@@ -45,7 +49,8 @@ function auditTail(open: Open, report: Report, indexedUpTo: number): void {
     if (first === undefined) tail.set(name.hash, n)
     else twins.set(name.hash, [...(twins.get(name.hash) ?? [first]), n])
     const older = open.keys.inTable(name.hash).filter((other) => other !== n)
-    if (older.some((other) => keyName(open, other)?.text === name.text)) report(`${actionId(open, n)} is a second Action of one key.`)
+    if (older.some((other) => keyName(open, other)?.text === name.text))
+      report(`${actionId(open, n)} is a second Action of one key.`)
   }
   for (const numbers of twins.values()) {
     const texts = numbers.map((n) => keyName(open, n)?.text)

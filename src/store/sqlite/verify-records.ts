@@ -16,7 +16,15 @@ export function auditRecords(open: Open, report: Report): void {
   const rows = db.each<[number, number, string, number, string]>('SELECT r, noun, id, version, fields FROM records')
   for (const [r, noun, id, version, fields] of rows) {
     if (!nouns.has(noun)) report(`Record ${id} is of a Noun that is not registered.`)
-    else auditVersions(open, report, recordKey(names.nounByNumber(noun).plural, id), r, version, JSON.parse(fields) as Fields)
+    else
+      auditVersions(
+        open,
+        report,
+        recordKey(names.nounByNumber(noun).plural, id),
+        r,
+        version,
+        JSON.parse(fields) as Fields,
+      )
     versions += Math.abs(version)
   }
   const [kept] = db.get<[number]>('SELECT count(*) FROM versions') ?? [0]
@@ -29,17 +37,20 @@ function auditVersions({ db }: Open, report: Report, name: string, r: number, ve
      WHERE v.record = ? ORDER BY v.version DESC`,
     r,
   )
-  if (rows.length !== Math.abs(version)) report(`${name} is at Version ${Math.abs(version)} and has ${rows.length} Versions.`)
-  let then: Fields = Object.assign(Object.create(null), fields)
+  if (rows.length !== Math.abs(version))
+    report(`${name} is at Version ${Math.abs(version)} and has ${rows.length} Versions.`)
+  let then: Fields = Object.assign(Object.create(null) as Fields, fields)
   let expected = Math.abs(version)
   for (const [number, changes, status, changed] of rows) {
     if (number !== expected--) report(`${name} has a Version ${number} where ${expected + 1} belongs.`)
     if (status !== statusNumbers.succeeded) report(`${name} has a Version ${number} that no succeeded Action made.`)
     else if (!tells(changed, r, number)) report(`${name} has a Version ${number} that its Action knows nothing of.`)
-    if ((changes === null) !== (number === 1)) report(`${name} has a Version ${number} ${changes === null ? 'without' : 'with'} changes.`)
+    if ((changes === null) !== (number === 1))
+      report(`${name} has a Version ${number} ${changes === null ? 'without' : 'with'} changes.`)
     if (changes === null) continue
     const parsed = JSON.parse(changes) as Change[]
-    if (!parsed.every((change) => fits(then, change))) report(`${name} at Version ${number} is not what its changes made.`)
+    if (!parsed.every((change) => fits(then, change)))
+      report(`${name} at Version ${number} is not what its changes made.`)
     then = undo(then, parsed)
   }
 }
@@ -61,7 +72,8 @@ export function auditIndexes({ db, names }: Open, report: Report): void {
   )
   for (const [nf, noun, field, isUnique, manifest] of indexes) {
     const name = `${names.nounByNumber(noun).name}.${field}`
-    const fallback = (JSON.parse(manifest) as ManifestNoun).fields.find((known) => known.field === field)?.default ?? null
+    const fallback =
+      (JSON.parse(manifest) as ManifestNoun).fields.find((known) => known.field === field)?.default ?? null
     let expected = 0
     for (const [r, id, fields] of db.each<[number, string, string]>(
       'SELECT r, id, fields FROM records WHERE noun = ? AND version > 0 ORDER BY r',
@@ -70,14 +82,21 @@ export function auditIndexes({ db, names }: Open, report: Report): void {
       const value = indexText(JSON.parse(fields) as Fields, field, fallback)
       if (value === null) continue
       expected++
-      const entry = db.get<[number]>('SELECT 1 FROM record_index WHERE nf = ? AND value = ? AND record = ?', nf, value, r)
+      const entry = db.get<[number]>(
+        'SELECT 1 FROM record_index WHERE nf = ? AND value = ? AND record = ?',
+        nf,
+        value,
+        r,
+      )
       if (entry === undefined) report(`The index ${name} lacks ${id}.`)
     }
     const [entries] = db.get<[number]>('SELECT count(*) FROM record_index WHERE nf = ?', nf) ?? [0]
     if (entries !== expected) report(`The index ${name} has ${entries} entries for ${expected} records.`)
     if (isUnique === 1) auditUnique(db, report, name, nf)
   }
-  const [orphans] = db.get<[number]>('SELECT count(*) FROM record_index WHERE nf NOT IN (SELECT nf FROM index_fields)') ?? [0]
+  const [orphans] = db.get<[number]>(
+    'SELECT count(*) FROM record_index WHERE nf NOT IN (SELECT nf FROM index_fields)',
+  ) ?? [0]
   if (orphans > 0) report(`${orphans} index entries belong to no index.`)
 }
 

@@ -39,12 +39,16 @@ function auditHolds(open: Open, report: Report): void {
     if (latest === undefined || latest.status === statusNumbers.pending) continue
     const id = actionId(open, latest.n)
     if (turn === 1) report(`${id} is settled and its chain has a turn.`)
-    else if (latest.status !== statusNumbers.failed || !hasHappened(open, root)) report(`${id} is settled and its chain holds records.`)
+    else if (latest.status !== statusNumbers.failed || !hasHappened(open, root))
+      report(`${id} is settled and its chain holds records.`)
   }
 }
 
 function hasHappened({ db }: Open, root: number): boolean {
-  const row = db.get<[number]>(`SELECT 1 FROM journal WHERE root = ? AND effect = 1 AND status <> 'rejected' LIMIT 1`, root)
+  const row = db.get<[number]>(
+    `SELECT 1 FROM journal WHERE root = ? AND effect = 1 AND status <> 'rejected' LIMIT 1`,
+    root,
+  )
   return row !== undefined
 }
 
@@ -56,7 +60,8 @@ function auditInbox({ db }: Open, report: Report): void {
   for (const [i, kind, decidedAction, status, decider, worker] of rows) {
     const isOf = kind === 'approval' ? status !== null : status !== null && status === (kind === 'failed' ? 2 : 3)
     if (!isOf) report(`Inbox item number ${i} is ${kind}, and its Action is not.`)
-    if (decidedAction !== null && decider === null) report(`Inbox item number ${i} was decided by an Action that does not exist.`)
+    if (decidedAction !== null && decider === null)
+      report(`Inbox item number ${i} was decided by an Action that does not exist.`)
     if (worker === null) report(`Inbox item number ${i} is of a Worker who does not exist.`)
   }
 }

@@ -36,7 +36,8 @@ export function verify(open: Open, report: Report): VerifyCounts {
 }
 
 function auditFile({ db }: Open, report: Report): void {
-  for (const [line] of db.all<[string]>('PRAGMA integrity_check(20)')) if (line !== 'ok') report(`The file is damaged: ${line}`)
+  for (const [line] of db.all<[string]>('PRAGMA integrity_check(20)'))
+    if (line !== 'ok') report(`The file is damaged: ${line}`)
 }
 
 function countsOf({ db }: Open): VerifyCounts {

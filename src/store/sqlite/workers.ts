@@ -51,7 +51,12 @@ function readToken({ db, names }: Open, hash: Uint8Array): CachedToken | undefin
 }
 
 /** A Worker's name is never given to another one, not after a removal either (SPEC §1). */
-export function addWorker(tx: Tx, worker: Worker, hash: Uint8Array | null, expiresAt: number | null): 'added' | 'name-taken' {
+export function addWorker(
+  tx: Tx,
+  worker: Worker,
+  hash: Uint8Array | null,
+  expiresAt: number | null,
+): 'added' | 'name-taken' {
   const ns = tx.names.internNamespace(worker.namespace)
   const taken = tx.db.get<[number]>('SELECT 1 FROM workers WHERE ns = ? AND name = ?', ns, worker.name)
   if (taken !== undefined) return 'name-taken'

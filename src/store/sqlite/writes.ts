@@ -37,7 +37,12 @@ export function planWrites(
     const row = tx.db.get<[number, number]>('SELECT r, version FROM records WHERE noun = ? AND id = ?', noun, write.id)
     const expected = write.kind === 'create' ? undefined : write.version - 1
     if (row?.[1] !== expected) return { kind: 'conflict' }
-    planned.push({ write, noun, r: row?.[0] ?? null, entries: write.indexes.flatMap((change) => entry(tx, noun, change)) })
+    planned.push({
+      write,
+      noun,
+      r: row?.[0] ?? null,
+      entries: write.indexes.flatMap((change) => entry(tx, noun, change)),
+    })
   }
   const blocked = tx.holds === 0 ? null : blockedBy(tx, tx.holds, ns, writes.flatMap(resourcesOf), root)
   if (blocked !== null) return blocked

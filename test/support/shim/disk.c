@@ -6,6 +6,8 @@
  *   DISK_LOG         the file to append records to; none are written without it
  *   DISK_SYNC_US     microseconds added to each fsync and fdatasync, between its begin and its end
  *   DISK_SYNC_FAILS  while this file exists, fsync and fdatasync fail with EIO, and what was written is not on disk
+ *   DISK_SYNC_FAILS_ON  only for files whose names end so
+ *   DISK_SYNC_LIES   when set, fsync and fdatasync say that all is well and do nothing: a test of the tests
  *   DISK_FULL        while this file exists, writes that need room fail with ENOSPC, some of them half done
  *   DISK_READ_ONLY   while this file exists, every write fails with EROFS
  *
@@ -44,11 +46,12 @@ struct header {
 };
 
 #define FDS_MAX 65536
-static unsigned char kinds[FDS_MAX];
-static const char *folder, *sync_fails, *full, *read_only;
+static unsigned char kinds[FDS_MAX], may_fail[FDS_MAX];
+static const char *folder, *sync_fails, *sync_fails_on, *full, *read_only;
 static size_t folder_bytes;
 static int log_fd = -1;
 static long sync_us;
+static int sync_lies;
 static uint64_t serials;
 
 typedef long (*system_call)(long, ...);
@@ -66,8 +69,10 @@ __attribute__((constructor)) static void begin(void) {
   folder = getenv("DISK_FOLDER");
   folder_bytes = folder == NULL ? 0 : strlen(folder);
   sync_fails = getenv("DISK_SYNC_FAILS");
+  sync_fails_on = getenv("DISK_SYNC_FAILS_ON");
   full = getenv("DISK_FULL");
   read_only = getenv("DISK_READ_ONLY");
+  sync_lies = getenv("DISK_SYNC_LIES") != NULL;
   const char *us = getenv("DISK_SYNC_US");
   sync_us = us == NULL ? 0 : atol(us);
   const char *path = getenv("DISK_LOG");
@@ -136,10 +141,16 @@ static ssize_t room_for(size_t bytes) {
 
 /* --- files ---------------------------------------------------------------------------------------------------------- */
 
+static int ends_so(const char *path, const char *end) {
+  size_t bytes = strlen(path), end_bytes = end == NULL ? 0 : strlen(end);
+  return bytes >= end_bytes && (end == NULL || strcmp(path + bytes - end_bytes, end) == 0);
+}
+
 static int opened(int fd, const char *path, int flags, int was_there) {
   set_kind(fd, OTHER);
   if (fd < 0 || !is_watched(path)) return fd;
   set_kind(fd, WATCHED);
+  may_fail[fd] = (unsigned char)ends_so(path, sync_fails_on);
   note(OPEN, ((flags & O_CREAT) != 0 && !was_there ? CREATED : 0) | ((flags & O_TRUNC) != 0 ? EMPTIED : 0), fd, 0, path);
   return fd;
 }
@@ -260,13 +271,14 @@ int posix_fallocate(int fd, off_t at, off_t bytes) { return posix_fallocate64(fd
 
 static int sync_by(long number, int fd) {
   if (kind_of(fd) != WATCHED) return (int)kernel(number, fd);
+  if (sync_lies) return 0;
   uint64_t serial = __atomic_add_fetch(&serials, 1, __ATOMIC_SEQ_CST);
   note(SYNC_BEGIN, 0, fd, serial, NULL);
   if (sync_us > 0) {
     struct timespec pause = {sync_us / 1000000, sync_us % 1000000 * 1000};
     nanosleep(&pause, NULL);
   }
-  int fails = sync_fails != NULL && exists(sync_fails);
+  int fails = may_fail[fd] && sync_fails != NULL && exists(sync_fails);
   int answer = fails ? (errno = EIO, -1) : (int)kernel(number, fd);
   note(SYNC_END, answer == 0 ? 0 : FAILED, fd, serial, NULL);
   return answer;

@@ -106,11 +106,11 @@ export class Disk {
   readonly #syncs = new Map<string, number>()
   #serial = 0
 
-  /** A disk that holds what a folder holds now, all of it synced. */
-  constructor(folder: string) {
+  /** The disk of `folder`, which the records name. It holds what `from` holds, all of it synced. */
+  constructor(folder: string, from = folder) {
     this.#folder = folder
-    for (const name of readdirSync(folder)) {
-      const path = join(folder, name)
+    for (const name of readdirSync(from)) {
+      const path = join(from, name)
       if (!statSync(path).isFile()) continue
       const file = new WatchedFile(readFileSync(path))
       this.#names.set(name, file)
@@ -190,12 +190,12 @@ export class Disk {
     else file.sync(upTo)
   }
 
-  /** What is not yet on disk for sure: 0 means that a power loss loses nothing now. */
-  get unsynced(): number {
-    return [...this.#names.values()].reduce((sum, { pending }) => sum + pending.length, 0)
+  /** How many writes to a file are not on disk for sure: 0 means that a power loss loses nothing of it now. */
+  unsynced(name: string): number {
+    return this.#names.get(name)?.pending.length ?? 0
   }
 
-  /** Writes to `folder` what a power loss at this moment leaves. The wal-index is memory, not disk: it is left out. */
+  /** Writes to `folder` what a power loss at this moment leaves. */
   lose(folder: string, loss: Loss, chance: Chance): void {
     mkdirSync(folder, { recursive: true })
     const names = new Map(this.#syncedNames)
@@ -205,9 +205,14 @@ export class Disk {
       else names.set(name, file)
     }
     for (const [name, file] of names) {
-      if (!name.endsWith('-shm')) writeFileSync(join(folder, name), remains(file, loss, chance))
+      if (!isMemory(name)) writeFileSync(join(folder, name), remains(file, loss, chance))
     }
   }
+}
+
+/** SQLite's wal-index is shared memory with a name: it is never read after a power loss. */
+function isMemory(name: string): boolean {
+  return name.endsWith('-shm')
 }
 
 function remains(file: WatchedFile, loss: Loss, chance: Chance): Buffer {
@@ -216,7 +221,8 @@ function remains(file: WatchedFile, loss: Loss, chance: Chance): Buffer {
   const tail = Math.floor(chance() * file.pending.length)
   file.pending.forEach((change, index) => {
     const luck = chance()
-    if (loss === 'nothing' || (loss === 'some' && luck < 0.4) || (loss === 'tail' && index < tail)) content.apply(change)
+    if (loss === 'nothing' || (loss === 'some' && luck < 0.4) || (loss === 'tail' && index < tail))
+      content.apply(change)
     else if (change.kind === 'write' && ((loss === 'some' && luck < 0.7) || (loss === 'tail' && index === tail))) {
       for (const sector of sectors(change, chance)) content.apply(sector)
     }
@@ -227,7 +233,7 @@ function remains(file: WatchedFile, loss: Loss, chance: Chance): Buffer {
 /** The sectors of a torn write that reached the disk: any of them, in no order. */
 function* sectors(change: Change & { kind: 'write' }, chance: Chance): Generator<Change> {
   const { serial, at, data } = change
-  for (let from = 0; from < data.length; ) {
+  for (let from = 0; from < data.length;) {
     const to = Math.min(data.length, from + sectorBytes - ((at + from) % sectorBytes))
     if (chance() < 0.5) yield { serial, kind: 'write', at: at + from, data: data.subarray(from, to) }
     from = to

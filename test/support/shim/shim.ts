@@ -13,6 +13,10 @@ export interface ShimOptions {
   readonly syncUs?: number
   /** While the file exists, syncs fail. */
   readonly syncFails?: string
+  /** Only of files whose names end so. */
+  readonly syncFailsOn?: string
+  /** Syncs do nothing and say that all is well: a disk on which every promise is broken. */
+  readonly syncLies?: boolean
   /** While the file exists, the disk is full. */
   readonly full?: string
   /** While the file exists, the disk takes no writes. */
@@ -42,6 +46,8 @@ export function shimEnv(options: ShimOptions): Record<string, string> {
   if (options.log !== undefined) env['DISK_LOG'] = options.log
   if (options.syncUs !== undefined) env['DISK_SYNC_US'] = String(options.syncUs)
   if (options.syncFails !== undefined) env['DISK_SYNC_FAILS'] = options.syncFails
+  if (options.syncFailsOn !== undefined) env['DISK_SYNC_FAILS_ON'] = options.syncFailsOn
+  if (options.syncLies === true) env['DISK_SYNC_LIES'] = '1'
   if (options.full !== undefined) env['DISK_FULL'] = options.full
   if (options.readOnly !== undefined) env['DISK_READ_ONLY'] = options.readOnly
   return env
@@ -100,7 +106,7 @@ export interface DiskRecord {
 export function readDiskLog(path: string): DiskRecord[] {
   const log = readFileSync(path)
   const records: DiskRecord[] = []
-  for (let at = 0; at < log.length; ) {
+  for (let at = 0; at < log.length;) {
     const bytes = log.readUInt32LE(at)
     const kind = kinds[log.readUInt32LE(at + 4) - 1]
     if (kind === undefined || bytes < headerBytes) throw new Error(`no record at byte ${at} of ${path}`)

@@ -8,7 +8,9 @@ import { DatabaseSync } from 'node:sqlite'
 const [file = '', mode = 'full', rows = '100'] = process.argv.slice(2)
 const db = new DatabaseSync(file)
 db.exec('PRAGMA journal_mode = WAL')
-db.exec(`PRAGMA synchronous = ${mode === 'full' ? 'FULL' : mode === 'off' ? 'OFF' : 'NORMAL'}; PRAGMA wal_autocheckpoint = 20`)
+db.exec(
+  `PRAGMA synchronous = ${mode === 'full' ? 'FULL' : mode === 'off' ? 'OFF' : 'NORMAL'}; PRAGMA wal_autocheckpoint = 20`,
+)
 db.exec('CREATE TABLE IF NOT EXISTS kept (n INTEGER PRIMARY KEY, filler TEXT)')
 const folder = openSync(dirname(file), 'r')
 if (mode === 'own') fsyncSync(folder)
@@ -23,8 +25,8 @@ const server = createServer((_, response) => {
   if (mode === 'own') fdatasync(log, answer)
   else answer()
 })
-server.listen(0, '127.0.0.1', async () => {
-  const { port } = server.address()
-  for (let row = 0; row < Number(rows); row++) await (await fetch(`http://127.0.0.1:${port}`)).text()
-  process.exit(0)
-})
+await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(null)))
+const address = server.address()
+const port = typeof address === 'object' ? address?.port : address
+for (let row = 0; row < Number(rows); row++) await (await fetch(`http://127.0.0.1:${port}`)).text()
+process.exit(0)

@@ -1,0 +1,157 @@
+import type { Worker } from '../../src/model/worker.ts'
+import type { Request } from './requests.ts'
+
+export type Fields = Readonly<Record<string, unknown>>
+export type Status = 'pending' | 'succeeded' | 'failed' | 'refused'
+
+/** A record with all that it ever was. Written from the contract alone: nothing of the engine is in here. */
+export interface Rec {
+  readonly noun: string
+  readonly id: string
+  /** Its Versions, from 1: the fields, null once deleted; and the Action that made each. */
+  readonly history: { readonly fields: Fields | null; readonly action: string }[]
+  readonly version: number
+  /** Null: it was deleted. */
+  readonly fields: Fields | null
+}
+
+class Kept implements Rec {
+  readonly noun: string
+  readonly id: string
+  readonly history: { readonly fields: Fields | null; readonly action: string }[] = []
+  constructor(noun: string, id: string) {
+    this.noun = noun
+    this.id = id
+  }
+  get version(): number {
+    return this.history.length
+  }
+  get fields(): Fields | null {
+    return this.history.at(-1)?.fields ?? null
+  }
+}
+
+/** What a namespace holds. */
+export class Space {
+  readonly namespace: string
+  readonly workers: readonly Worker[]
+  readonly records = new Map<string, Kept>()
+  /** Resources held by chains that failed after an effect (V6), by resource. */
+  readonly stuck = new Map<string, string>()
+  /** Resources that came free or were held for a while since the last look: who met them may have been told either. */
+  readonly stuckLately = new Set<string>()
+  readonly usage = new Map<string, number>()
+  readonly items: { readonly kind: string; readonly action: string; decision: string | null }[] = []
+  seq = 0
+
+  constructor(namespace: string, workers: readonly Worker[]) {
+    this.namespace = namespace
+    this.workers = workers
+  }
+
+  idsOf(noun: string): string[] {
+    return [...this.records.values()].filter((rec) => rec.noun === noun).map(({ id }) => id)
+  }
+
+  find(noun: string, id: string): Rec | undefined {
+    return this.records.get(`${noun}/${id}`)
+  }
+
+  /** Live records with a field of this value, oldest first. */
+  by(noun: string, field: string, value: unknown): Rec[] {
+    return [...this.records.values()].filter((rec) => rec.noun === noun && rec.fields?.[field] === value && value !== undefined)
+  }
+
+  write(noun: string, id: string, fields: Fields | null, action: string): number {
+    const known = this.records.get(`${noun}/${id}`) ?? new Kept(noun, id)
+    this.records.set(`${noun}/${id}`, known)
+    return known.history.push({ fields, action })
+  }
+}
+
+/** One Action as the oracle knows it. */
+export interface Known {
+  readonly id: string
+  readonly space: Space
+  readonly worker: Worker
+  readonly key: string
+  /** What its key is bound to (K3). */
+  readonly bound: { readonly operation: string; readonly target: string | null; readonly print: string }
+  readonly verb: string
+  readonly target: string | null
+  readonly input: Fields
+  readonly versions: Readonly<Record<string, number>>
+  readonly after: string | null
+  readonly on: string | null
+  readonly root: string
+  status: Status
+  /** Its JSON once it is settled: the answer to every replay, for ever. */
+  body: string | null
+  /** A process died while it was pending: how often its steps were called is not known exactly. */
+  shaken: boolean
+}
+
+export interface Chain {
+  readonly members: Known[]
+  readonly steps: Map<string, StepMade>
+}
+export interface StepMade {
+  status: 'done' | 'rejected' | 'unknown'
+  calls: number
+  /** Whether the till took it under the present derived key. */
+  isTaken: boolean
+}
+
+export class Oracle {
+  readonly spaces: readonly Space[]
+  readonly actions = new Map<string, Known>()
+  readonly chains = new Map<string, Chain>()
+  readonly requests: Request[] = []
+  readonly closedGates = new Set<string>()
+  readonly #keys = new Map<string, string>()
+  readonly #counters = new Map<string, number>()
+
+  constructor(spaces: readonly Space[]) {
+    this.spaces = spaces
+  }
+
+  get hasClosedGates(): boolean {
+    return this.closedGates.size > 0
+  }
+
+  /** Several Workers use the same keys, each for its own calls (K2). */
+  newKey(worker: Worker): string {
+    const n = (this.#counters.get(worker.id) ?? 0) + 1
+    this.#counters.set(worker.id, n)
+    return `key ${n}`
+  }
+
+  bound(workerId: string, key: string): Known | undefined {
+    const id = this.#keys.get(`${workerId} ${key}`)
+    return id === undefined ? undefined : this.actions.get(id)
+  }
+
+  add(known: Known): void {
+    this.actions.set(known.id, known)
+    this.#keys.set(`${known.worker.id} ${known.key}`, known.id)
+    const chain = this.chains.get(known.root) ?? { members: [], steps: new Map() }
+    chain.members.push(known)
+    this.chains.set(known.root, chain)
+  }
+
+  chainOf(known: Known): Chain {
+    const chain = this.chains.get(known.root)
+    if (chain === undefined) throw new Error(`${known.id} has no chain`)
+    return chain
+  }
+
+  /** Of a chain the Action that counts: the latest that was not refused (A2, W3). */
+  latestOf(known: Known): Known {
+    return this.chainOf(known).members.findLast((one: Known) => one.status !== 'refused') ?? known
+  }
+}
+
+/** Whether a step with an effect is done or unknown: then nothing settles `refused`, and what is held stays so (V5, V6). */
+export function hasHappened(chain: Chain): boolean {
+  return [...chain.steps.values()].some(({ status }) => status !== 'rejected')
+}
