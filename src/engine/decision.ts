@@ -115,15 +115,22 @@ async function versionsSince(run: Running, noun: Noun, id: string, after: number
   return since
 }
 
-/** Which of these Actions are predecessors of this one in its Worker's own queue; looks back only as far as it must. */
+/**
+ * Which of these Actions are predecessors of this one in its Worker's own queue; looks back only as far as it must. A
+ * predecessor may be a retry of another Worker's Action, and what that was queued behind is a key of that other's: looked
+ * up there, each is older than the one that names it, and the way back ends.
+ */
 async function ownAmong(run: Running, candidates: Set<string>): Promise<Set<string>> {
   const own = new Set<string>()
+  let { workerId } = run.plan.origin
   let [key] = run.plan.claim.decidedAfter
   while (key !== undefined && own.size < candidates.size) {
-    const named = await actionOfKey(run.core, run.plan.origin.workerId, key as Key)
+    const named = await actionOfKey(run.core, workerId, key as Key)
     if (named === null) break
     const latest = await latestOf(run.core, named)
     if (candidates.has(latest.id)) own.add(latest.id)
+    const root = named.root === named.id ? named : await run.core.store.action(named.namespace, named.root)
+    workerId = root?.workerId ?? named.workerId
     ;[key] = named.decidedAfter
   }
   return own

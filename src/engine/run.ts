@@ -126,6 +126,7 @@ export class Run implements Running, RunningAction {
    */
   async giveUp(error: Error): Promise<boolean> {
     while (this.#commit !== null) await this.#commit.catch(() => undefined)
+    if (this.#ended?.kind === 'found') return true // another request's: this one put nothing there
     if (this.lease !== null || this.#ended !== null) return false
     this.#failure ??= { error }
     this.context?.end({ kind: 'unavailable', error })

@@ -5,12 +5,14 @@ import { rawMessage, rawRequest } from '../support/raw.ts'
 import type { RawResponse } from '../support/raw.ts'
 import type { TestServer } from '../support/server.ts'
 import { caller, eventually, expectProblem, newKey, reply, startKiln, stores } from './wire.ts'
-import type { Caller, Json, Page, Reply } from './wire.ts'
+import type { Caller, Json, Reply } from './wire.ts'
 
 /** Codes that deciding inbox items will give (W4). */
 type Later = 'already-decided' | 'version-required'
 /** Codes whose cause is a fault of the surroundings: each has a test and a server of its own in r-faults.test.ts. */
 type OfFaults = 'store-unavailable' | 'shutting-down' | 'request-timeout'
+/** What takes a test of its own, below. */
+type OfTime = 'busy'
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -29,7 +31,7 @@ describe.each(stores)('errors, over %s', (store) => {
   const failed = (path = 'orders/bake', input: Json = { then: 'throw' }) => kiln.action(path, input)
 
   /** One way to each code of the door, in the order of the registry: a code without one does not compile. */
-  const provoke: Record<Exclude<ProblemCode, Later | OfFaults>, () => Promise<Reply | RawResponse>> = {
+  const provoke: Record<Exclude<ProblemCode, Later | OfFaults | OfTime>, () => Promise<Reply | RawResponse>> = {
     'not-found': () => kiln.get('orders/a/b/c'),
     'method-not-allowed': () => raw(rawMessage('DELETE', '/kiln.test/orders/order_1')),
     unauthorized: () => caller(server, 'kiln.test', 'nonsense').get(),
@@ -80,22 +82,6 @@ describe.each(stores)('errors, over %s', (store) => {
     'invalid-filter': () => kiln.get('orders?note=x'),
     'invalid-wait': () => kiln.get('actions/act_none?wait=soon'),
     'invalid-query': () => kiln.get('events?nonsense=1'),
-    busy: async () => {
-      const { output } = await kiln.action('orders/place', {})
-      const order = `orders/${String(output?.['$id'])}`
-      let answer: Reply | null = null
-      const write = async () => {
-        for (let total = 0; answer === null; total++) await kiln.action(`${order}/edit`, { total })
-      }
-      const writing = Promise.all([write(), write(), write()])
-      const dryRun = () => kiln.call(`${order}/watch`, { ms: 80 }, { key: null, mode: 'try' })
-      let last = await dryRun()
-      // A stall of the disk can be long enough for one look at an Order that does not change.
-      for (let i = 0; i < 4 && last.status === 200; i++) last = await dryRun()
-      answer = last
-      await writing
-      return answer
-    },
     internal: () => kiln.call('orders/weigh', { word: 'boom' }),
   }
 
@@ -110,6 +96,25 @@ describe.each(stores)('errors, over %s', (store) => {
       expect(retryAfter ?? null).toBeNull()
     },
   )
+
+  test('T1: a try whose reads change faster than it can run is 503 busy, and may come again', async () => {
+    const { output } = await kiln.action('orders/place', {})
+    const order = `orders/${String(output?.['$id'])}`
+    let isOver = false
+    const write = async () => {
+      for (let total = 0; !isOver; total++) await kiln.action(`${order}/edit`, { total })
+    }
+    const writing = Promise.all([write(), write(), write()])
+    const dryRun = () => kiln.call(`${order}/watch`, { ms: 80 }, { key: null, mode: 'try' })
+    let answer = await dryRun()
+    // A stall of the disk can be long enough for one look at an Order that does not change.
+    for (let i = 0; i < 4 && answer.status === 200; i++) answer = await dryRun()
+    isOver = true
+    await writing
+    expectProblem(answer, 'busy')
+    expect(answer.header('retry-after')).toMatch(/^\d+$/)
+    expect((await dryRun()).json()).toMatchObject({ mode: 'try', status: 'succeeded' })
+  })
 
   test('R1: after 500 internal the same key runs, for nothing was recorded', async () => {
     const key = newKey()

@@ -119,6 +119,25 @@ describe.each(stores)('rights, over %s', (store) => {
     expect((await owner.get(`actions/${slow.id}`)).json()).toMatchObject({ worker: 'owner', status: 'refused' })
   })
 
+  test('H1: an id is nothing outside its namespace: it can neither be read nor touched', async () => {
+    const forge = caller(server, 'forge.test', await server.token('owner', ['*'], { namespace: 'forge.test' }))
+    const slow = await owner.action('orders/bake', { ms: 1_000 }, { mode: 'send' })
+    for (const path of [`orders/${order}`, `orders/${order}/versions`]) {
+      expectProblem(await forge.get(path), 'record-not-found')
+    }
+    expectProblem(await forge.call(`orders/${order}/edit`, {}), 'record-not-found')
+    for (const { id } of [foreign, slow]) {
+      expectProblem(await forge.get(`actions/${id}`), 'action-not-found')
+      expectProblem(await forge.call(`actions/${id}/retry`), 'action-not-found')
+      expectProblem(await forge.call(`actions/${id}/cancel`), 'action-not-found')
+    }
+    expectProblem(await forge.get(`inbox/${String(item['id'])}`), 'item-not-found')
+    for (const list of ['orders', 'actions', 'events', 'usage', 'inbox']) {
+      expect((await forge.get(list)).json<Page>().data).toEqual([])
+    }
+    expect((await owner.get(`actions/${slow.id}?wait=10`)).json()).toMatchObject({ status: 'succeeded' })
+  })
+
   test('V4: a revoked token is 401 from the next call on, and a new one finds what the old one began', async () => {
     const before = await worker('rotated', ['Order.place'])
     const key = newKey()

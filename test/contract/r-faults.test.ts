@@ -56,7 +56,7 @@ describe.each(stores)('faults around the server, over %s', (store) => {
       connectRaw(server.url),
       connectRaw(server.url),
     ])
-    running.send(rawMessage('POST', '/kiln.test/orders/bake', head(slow), '{"ms":800}'))
+    running.send(rawMessage('POST', '/kiln.test/orders/bake', head(slow), '{"ms":1500}'))
     sending.send(rawMessage('POST', '/kiln.test/orders/place', [...head(half), ['Content-Length', '11']]))
     idle.send(rawMessage('GET', '/readyz'))
     expect((await idle.response()).status).toBe(200)
@@ -74,7 +74,7 @@ describe.each(stores)('faults around the server, over %s', (store) => {
     await server.start()
     const after = caller(server, 'kiln.test', kiln.token)
     expect([await after.recorded(half), await after.recorded(late)]).toEqual([[], []])
-    expect((await after.call('orders/bake', { ms: 800 }, { key: slow })).text).toBe(answer.body)
+    expect((await after.call('orders/bake', { ms: 1500 }, { key: slow })).text).toBe(answer.body)
     expect(await server.stop()).toBe(0)
   })
 

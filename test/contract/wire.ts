@@ -165,6 +165,29 @@ export function expectProblem(answer: Reply | RawResponse, code: ProblemCode): J
   return told
 }
 
+/** One page of a list, which must be exactly `{ data, next }` (§3). */
+export async function pageOf<Member = Json>(by: Caller, path: string): Promise<Page<Member>> {
+  const answer = await by.get(path)
+  expect(answer.status, answer.text).toBe(200)
+  const list = answer.json<Page<Member>>()
+  expect(Object.keys(list)).toEqual(['data', 'next'])
+  return list
+}
+
+/** All members of a list, page by page from the beginning to the end. `path` has a query already. */
+export async function walk<Member = Json>(by: Caller, path: string): Promise<Member[]> {
+  const all: Member[] = []
+  for (let after: string | null = ''; after !== null;) {
+    const from: string = after === '' ? '' : `&after=${encodeURIComponent(after)}`
+    const { data, next }: Page<Member> = await pageOf(by, `${path}${from}`)
+    all.push(...data)
+    if (next !== null) expect(data.length).toBeGreaterThan(0)
+    expect(all.length).toBeLessThan(5_000)
+    after = next
+  }
+  return all
+}
+
 /** Waits until something is so; throws what the last look threw when it does not become so in time. */
 export async function eventually<T>(look: () => Promise<T>, withinMs = 5_000): Promise<T> {
   const deadline = Date.now() + withinMs

@@ -1,4 +1,4 @@
-import { cpSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
@@ -48,6 +48,7 @@ async function lookAtDisk(data: string): Promise<Pick<Kill, 'pending' | 'inStep'
     return { pending: listed.length, inStep, retries }
   } finally {
     await store.close()
+    rmSync(copy, { recursive: true })
   }
 }
 

@@ -48,7 +48,7 @@ export async function live(
   const before = join(newFolder('before'), 'data')
   cpSync(folder, before, { recursive: true })
   const log = join(newFolder('disk-log'), 'log')
-  const env = shimEnv({ folder, log, syncUs: Math.floor(random() * 3000), syncLies })
+  const env = shimEnv({ folder, log, syncUs: 500 + Math.floor(random() * 3000), syncLies })
   const data = join(folder, 'startup.db')
   await using server = await startServer({ data, env: { ...env, PAYMENTS_URL: payments.url } })
 
@@ -101,8 +101,10 @@ export async function addWatchedWorker(
 
 /** Where in a life, by index of its records, something happens that a power loss could spoil. */
 export interface Spots {
-  /** Something leaves the server. */
-  readonly sends: readonly number[]
+  /** The server answers. */
+  readonly answers: readonly number[]
+  /** The server answers while something of the log is not on disk yet: it must not tell of that. */
+  readonly earlyAnswers: readonly number[]
   /** The log is being copied into the database: writes to it, and their syncs. */
   readonly copies: readonly number[]
   /** The log begins anew. */
@@ -111,28 +113,55 @@ export interface Spots {
 
 export function spotsOf(records: readonly DiskRecord[]): Spots {
   const open = new Map<string, string>()
-  const spots = { sends: [] as number[], copies: [] as number[], beginnings: [] as number[] }
-  records.forEach(({ kind, pid, fd, path, at }, index) => {
+  const spots = {
+    answers: [] as number[],
+    earlyAnswers: [] as number[],
+    copies: [] as number[],
+    beginnings: [] as number[],
+  }
+  let writes = 0
+  let synced = 0
+  const begun = new Map<string, number>()
+  records.forEach(({ kind, pid, fd, path, at, data }, index) => {
     const handle = `${pid} ${fd}`
+    const name = open.get(handle)
     if (kind === 'open') open.set(handle, basename(path))
-    else if (kind === 'send') spots.sends.push(index)
     else if (kind === 'close') open.delete(handle)
-    else if (open.get(handle) === 'startup.db') spots.copies.push(index)
-    else if (open.get(handle) === 'startup.db-wal' && kind === 'write' && at === 0) spots.beginnings.push(index)
+    else if (kind === 'send' && data.toString('latin1', 0, 12) === 'HTTP/1.1 200') {
+      spots.answers.push(index)
+      if (synced < writes) spots.earlyAnswers.push(index)
+    } else if (name === 'startup.db') spots.copies.push(index)
+    else if (name === 'startup.db-wal') {
+      if (kind === 'write' && at === 0) spots.beginnings.push(index)
+      if (kind === 'write') writes++
+      else if (kind === 'sync-begin') begun.set(`${pid} ${at}`, writes)
+      else if (kind === 'sync-end') synced = Math.max(synced, begun.get(`${pid} ${at}`) ?? 0)
+    }
   })
   return spots
 }
 
-/** Moments to cut at, as indexes of records, ascending: any, and the spots. */
-export function momentsOf(records: readonly DiskRecord[], count: number, random: Chance): number[] {
-  const { sends, copies, beginnings } = spotsOf(records)
+/** A moment to cut at, as the index of a record; when the least is left, what was told too early shows for sure. */
+export interface Moment {
+  readonly index: number
+  readonly isEarly: boolean
+}
+
+/** So many early answers are looked at, each of them for itself. A server that keeps R3 has hardly any. */
+const earlyAnswersMax = 40
+
+/** Moments to cut at, ascending: any, the spots, and the early answers. */
+export function momentsOf(records: readonly DiskRecord[], count: number, random: Chance): Moment[] {
+  const { answers, earlyAnswers, copies, beginnings } = spotsOf(records)
   const moments = new Set<number>()
   for (let i = 0; moments.size < Math.min(count, records.length); i++) {
     const any = Math.floor(random() * records.length)
-    const later = Math.floor(random() * 40)
-    const spot =
-      [any, pick(sends, random), pick(copies, random), (pick(beginnings, random) ?? any) + later][i % 4] ?? any
-    moments.add(Math.min(spot, records.length - 1))
+    const later = (pick(beginnings, random) ?? any) + Math.floor(random() * 40)
+    const spots = [any, pick(answers, random), pick(copies, random), later]
+    moments.add(Math.min(spots[i % spots.length] ?? any, records.length - 1))
   }
-  return [...moments].sort((left, right) => left - right)
+  const every = Math.ceil(earlyAnswers.length / earlyAnswersMax)
+  const early = new Set(earlyAnswers.filter((_, i) => i % every === 0))
+  const all = [...moments.union(early)].sort((left, right) => left - right)
+  return all.map((index) => ({ index, isEarly: early.has(index) }))
 }

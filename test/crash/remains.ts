@@ -15,14 +15,13 @@ const namespace = 'glyphs.store'
 /** What is wrong with a disk after a power loss: faults of the store, and what was told and is gone. */
 export async function faultsOf(folder: string, told: readonly Disclosure[], actionOfKey: KeyOwners): Promise<string[]> {
   const faults: string[] = []
-  const path = join(folder, 'startup.db')
-  const store = await openSqlite(path, {
-    role: 'server',
-    machine,
-    onDoubt(reason) {
-      faults.push(`in doubt: ${reason.message}`)
-    },
-  })
+  const onDoubt = (reason: Error): void => void faults.push(`in doubt: ${reason.message}`)
+  let store: Store
+  try {
+    store = await openSqlite(join(folder, 'startup.db'), { role: 'server', machine, onDoubt })
+  } catch (error) {
+    return [`it can't be opened: ${String(error)}`]
+  }
   try {
     await store.verify((fault) => faults.push(fault))
     for (const one of newest(told)) {

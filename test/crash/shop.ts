@@ -78,8 +78,8 @@ export class Shop {
   async #worker(): Promise<void> {
     while (!this.#stopped) {
       const random = this.#options.random()
-      if (random < 0.08) await this.#look()
-      else await this.send(random < 0.14 ? (this.#again() ?? this.#next()) : this.#next())
+      if (random < 0.16) await this.#look()
+      else await this.send(random < 0.22 ? (this.#again() ?? this.#next()) : this.#next())
     }
   }
 

@@ -37,14 +37,22 @@ async function everyFault(scenario: Scenario, moment: Moment): Promise<{ rounds:
 /** What every call but a built-in one passes through: without a fault in it a scenario has not been tried. */
 const expected: readonly Method[] = ['settle']
 
-test.each(scenarios)('R1, K5: the store fails before any of its calls: $name', { timeout: 120_000 }, async (scenario) => {
-  const { rounds, wrong } = await everyFault(scenario, 'before')
-  expect(wrong).toEqual([])
-  expect(rounds).toBeGreaterThanOrEqual(expected.length)
-})
+test.each(scenarios)(
+  'R1, K5: the store fails before any of its calls: $name',
+  { timeout: 120_000 },
+  async (scenario) => {
+    const { rounds, wrong } = await everyFault(scenario, 'before')
+    expect(wrong).toEqual([])
+    expect(rounds).toBeGreaterThanOrEqual(expected.length)
+  },
+)
 
-test.each(scenarios)('K5, V4: the process dies after any call of the store: $name', { timeout: 120_000 }, async (scenario) => {
-  const { rounds, wrong } = await everyFault(scenario, 'after')
-  expect(wrong).toEqual([])
-  expect(rounds).toBeGreaterThanOrEqual(expected.length)
-})
+test.each(scenarios)(
+  'K5, V4: the process dies after any call of the store: $name',
+  { timeout: 120_000 },
+  async (scenario) => {
+    const { rounds, wrong } = await everyFault(scenario, 'after')
+    expect(wrong).toEqual([])
+    expect(rounds).toBeGreaterThanOrEqual(expected.length)
+  },
+)

@@ -2,7 +2,8 @@ import type { Call } from '../../src/model/call.ts'
 import { kiln } from '../model/kiln.ts'
 import type { Method, Moment } from '../model/faulty.ts'
 import { Outside, type Port } from '../model/outside.ts'
-import { Rig, type Reply } from '../model/rig.ts'
+import { Rig } from '../model/rig.ts'
+import type { Reply } from '../model/world.ts'
 import { isPending, namespace, worker, type Scenario } from './scenarios.ts'
 
 export interface Fault {
@@ -40,8 +41,9 @@ export async function play(scenario: Scenario, fault: Fault | null): Promise<Rou
     if (!error.includes('fails, as it should')) wrong.push(error)
   }
   const define = (port: Port) => [kiln(namespace, port)]
-  const rig = await new Rig({ define, outside, workers: [worker], seed: 1, onError }).open()
+  const rig = new Rig({ define, outside, workers: [worker], seed: 1, onError })
   try {
+    await rig.open()
     const calls = await scenario.arrange(rig)
     const before = new Map(rig.faults.calls)
     const trap = fault && rig.faults.failAt([fault.method], fault.moment, fault.n)
@@ -107,14 +109,20 @@ async function settled(rig: Rig, wrong: string[]): Promise<void> {
   wrong.push(`still pending: ${data.map(({ verb, id }) => `${verb} ${id}`).join(', ')}`)
 }
 
-const idsAndTimes = /\b(account|order|act|evt|item)_[0-9a-z]{26}\b|receipt-[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z|"attempts":\d+/g
+const idsAndTimes =
+  /\b(account|order|act|evt|item)_[0-9a-z]{26}\b|receipt-[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z|"attempts":\d+/g
 
 /** Without what differs from run to run. */
 function bare(value: unknown): string {
   return JSON.stringify(value).replace(idsAndTimes, '*')
 }
 
-async function outcomeOf(rig: Rig, outside: Outside, calls: readonly Call[], replies: readonly Reply[]): Promise<Outcome> {
+async function outcomeOf(
+  rig: Rig,
+  outside: Outside,
+  calls: readonly Call[],
+  replies: readonly Reply[],
+): Promise<Outcome> {
   const { store } = rig
   const page = { after: 0, limit: 100 }
   const events = await store.events(namespace, 0, 100)
@@ -128,7 +136,9 @@ async function outcomeOf(rig: Rig, outside: Outside, calls: readonly Call[], rep
       if (calls[index]?.mode === 'send') return reply.kind
       return reply.kind === 'action' && !isPending(reply) ? bare(JSON.parse(reply.body)) : 'pending'
     }),
-    events: events.map(({ type, records: changed }) => bare({ type, changed })).concat(gaps.map(({ seq }) => `gap at ${seq}`)),
+    events: events
+      .map(({ type, records: changed }) => bare({ type, changed }))
+      .concat(gaps.map(({ seq }) => `gap at ${seq}`)),
     usage: (await store.usage(namespace, '2000-01-01', '2100-01-01')).map((row) => JSON.stringify(row)),
     records: records.map((record) => bare(record)),
     effects: [...outside.effects.values()].map(({ tag, step, facts }) => bare({ tag, step, facts })),

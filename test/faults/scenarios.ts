@@ -2,7 +2,8 @@ import type { Call } from '../../src/model/call.ts'
 import { checkKey } from '../../src/model/key.ts'
 import type { Worker } from '../../src/model/worker.ts'
 import type { Outside } from '../model/outside.ts'
-import type { Reply, Rig } from '../model/rig.ts'
+import type { Rig } from '../model/rig.ts'
+import type { Reply } from '../model/world.ts'
 
 export const namespace = 'kiln.test'
 export const worker: Worker = {
@@ -130,7 +131,10 @@ export const scenarios: readonly Scenario[] = [
     name: 'send, and the same key again',
     async arrange() {
       const input = { owner: 'olga', tag: 'subject' }
-      return [call('enroll', 'accounts', 'subject', input, { mode: 'send' }), call('enroll', 'accounts', 'subject', input)]
+      return [
+        call('enroll', 'accounts', 'subject', input, { mode: 'send' }),
+        call('enroll', 'accounts', 'subject', input),
+      ]
     },
   },
   {

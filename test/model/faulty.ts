@@ -74,7 +74,7 @@ export function faulty(real: Store): Faults {
       die()
       return Promise.reject(new Dead(method))
     }
-    const answer: unknown = Reflect.apply(real[method], real, args)
+    const answer: unknown = Reflect.apply(Reflect.get(real, method) as (...args: unknown[]) => unknown, real, args)
     if (trap !== undefined) return lost(answer, trap)
     return answer instanceof Promise ? answer.then(unlessDead, unlessDeadThrow) : answer
   }

@@ -1,6 +1,6 @@
 import type { Known, Oracle } from './oracle.ts'
 import type { Request } from './requests.ts'
-import type { Reply } from './rig.ts'
+import type { Reply } from './world.ts'
 
 /** A request, what its key was bound to before it was sent, and what it was answered. */
 export interface Exchange {
@@ -38,7 +38,8 @@ function differences({ operation, target, print }: Request, { bound }: Known): s
 function judgeTry({ request, reply }: Exchange, tell: Say): void {
   if (reply.kind === 'try') {
     if (request.door.length > 0) tell(`was tried, and must be ${request.door.join()}`)
-  } else if (reply.kind !== 'problem' || !request.door.includes(reply.code)) tell(`a try was answered ${JSON.stringify(reply)}`)
+  } else if (reply.kind !== 'problem' || !request.door.includes(reply.code))
+    tell(`a try was answered ${JSON.stringify(reply)}`)
 }
 
 /** Nothing is on record: it was turned away at the door, for a reason (R1). */
@@ -47,7 +48,8 @@ function judgeUnbound(oracle: Oracle, exchange: Exchange, tell: Say): void {
   if (reply.kind !== 'problem') return tell(`answered ${JSON.stringify(reply)}, and nothing is on record`)
   if (request.door.includes(reply.code)) return
   const may = refusalsOf(oracle, exchange)
-  if (!may.includes(reply.code)) tell(`answered ${JSON.stringify(reply)}, and not one of ${[...request.door, ...may].join() || 'none'}`)
+  if (!may.includes(reply.code))
+    tell(`answered ${JSON.stringify(reply)}, and not one of ${[...request.door, ...may].join() || 'none'}`)
 }
 
 /** What a retry or a cancel may be turned away with, by what became of its Action (A2, A3). */
@@ -60,12 +62,20 @@ function refusalsOf(oracle: Oracle, { request, targetBefore }: Exchange): string
   return status === 'pending' ? ['not-retryable', 'already-retried'] : ['not-retryable']
 }
 
-function judgeMismatch({ request, reply, before }: Exchange, known: Known, differs: readonly string[], tell: Say): void {
+function judgeMismatch(
+  { request, reply, before }: Exchange,
+  known: Known,
+  differs: readonly string[],
+  tell: Say,
+): void {
   // It may have come to the door before the other had its key.
   if (before === undefined && reply.kind === 'problem' && request.door.includes(reply.code)) return
-  if (reply.kind !== 'problem' || reply.code !== 'idempotency-mismatch') return tell(`answered ${JSON.stringify(reply)}, and its key is ${known.id}'s`)
-  if (reply.extra['firstAction'] !== known.id) tell(`a mismatch names ${String(reply.extra['firstAction'])}, not ${known.id}`)
-  if (JSON.stringify(reply.extra['differs']) !== JSON.stringify(differs)) tell(`a mismatch in ${String(reply.extra['differs'])}, not ${differs.join()}`)
+  if (reply.kind !== 'problem' || reply.code !== 'idempotency-mismatch')
+    return tell(`answered ${JSON.stringify(reply)}, and its key is ${known.id}'s`)
+  if (reply.extra['firstAction'] !== known.id)
+    tell(`a mismatch names ${String(reply.extra['firstAction'])}, not ${known.id}`)
+  if (JSON.stringify(reply.extra['differs']) !== JSON.stringify(differs))
+    tell(`a mismatch in ${String(reply.extra['differs'])}, not ${differs.join()}`)
 }
 
 function judgeSame({ request, reply, before }: Exchange, known: Known, tell: Say): void {
@@ -75,9 +85,11 @@ function judgeSame({ request, reply, before }: Exchange, known: Known, tell: Say
     return tell(`answered ${JSON.stringify(reply)}, and ${known.id} is on record`)
   }
   if (reply.id !== known.id) tell(`answered ${reply.id}, and its key is ${known.id}'s`)
-  if (reply.status !== 'pending' && known.body !== null && reply.body !== known.body) tell(`answered ${reply.body}, and it settled ${known.body}`)
+  if (reply.status !== 'pending' && known.body !== null && reply.body !== known.body)
+    tell(`answered ${reply.body}, and it settled ${known.body}`)
   if (reply.status === 'pending' && reply.replayed) tell('a pending Action is no replay')
-  if (before !== undefined && before.status !== 'pending' && !reply.replayed) tell(`a replay does not say that it is one: ${reply.body}`)
+  if (before !== undefined && before.status !== 'pending' && !reply.replayed)
+    tell(`a replay does not say that it is one: ${reply.body}`)
   if (reply.status === 'pending' && request.call.waitMs > 1000) tell(`is still pending after ${request.call.waitMs} ms`)
 }
 
@@ -89,5 +101,6 @@ export function judgeFirst(exchanges: readonly Exchange[], say: Say): void {
     const name = `${request.worker.name} ${request.key}`
     firsts.set(name, (firsts.get(name) ?? false) || !reply.replayed)
   }
-  for (const [name, isFirst] of firsts) if (!isFirst) say(`${name}: all answers of the requests that made it say that they are replays`)
+  for (const [name, isFirst] of firsts)
+    if (!isFirst) say(`${name}: all answers of the requests that made it say that they are replays`)
 }

@@ -55,8 +55,7 @@ export function kiln(namespace: string, outside: Port) {
     target: 'record',
     input: z.object({ amount }),
     writes: ['balance'],
-    run: ({ input, target, records }) =>
-      records.Account.update(target, { balance: target.balance + input.amount }),
+    run: ({ input, target, records }) => records.Account.update(target, { balance: target.balance + input.amount }),
     meter: (input) => input.amount,
   })
   const annotate = kilns.verb('Account.annotate', {

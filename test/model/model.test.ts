@@ -13,29 +13,33 @@ const path = process.env['STARTUP_BUILDER_PATH']
 
 const property = (plan: readonly Step[]) => Drive.run(plan, seed).then(() => undefined)
 
-test(`K4, K5, V2, V6, A2, E1, E2: random calls, crashes and retries agree with the model (seed ${seed})`, { timeout: isLong ? 3_600_000 : 120_000 }, async () => {
-  let steps = 0
-  const all = { requests: 0, actions: 0, crashes: 0 }
-  await fc.assert(
-    fc.asyncProperty(plans(isLong ? 60 : 25), async (plan) => {
-      const tally = await Drive.run(plan, seed)
-      steps += tally.steps
-      all.requests += tally.requests
-      all.actions += tally.actions
-      all.crashes += tally.crashes
-    }),
-    {
-      seed,
-      ...(path === undefined ? {} : { path }),
-      numRuns: isLong ? 500 : 40,
-      interruptAfterTimeLimit: isLong ? 3_000_000 : 20_000,
-      markInterruptAsFailure: false,
-      endOnFailure: process.env['STARTUP_BUILDER_SHRINK'] !== '1',
-    },
-  )
-  process.stdout.write(`${steps} steps, ${JSON.stringify(all)}\n`)
-  expect(steps).toBeGreaterThan(isLong ? 10_000 : 50)
-})
+test(
+  `K4, K5, V2, V6, A2, E1, E2: random calls, crashes and retries agree with the model (seed ${seed})`,
+  { timeout: isLong ? 3_600_000 : 120_000 },
+  async () => {
+    let steps = 0
+    const all = { requests: 0, actions: 0, crashes: 0 }
+    await fc.assert(
+      fc.asyncProperty(plans(isLong ? 60 : 25), async (plan) => {
+        const tally = await Drive.run(plan, seed)
+        steps += tally.steps
+        all.requests += tally.requests
+        all.actions += tally.actions
+        all.crashes += tally.crashes
+      }),
+      {
+        seed,
+        ...(path === undefined ? {} : { path }),
+        numRuns: isLong ? 500 : 40,
+        interruptAfterTimeLimit: isLong ? 3_000_000 : 20_000,
+        markInterruptAsFailure: false,
+        endOnFailure: process.env['STARTUP_BUILDER_SHRINK'] !== '1',
+      },
+    )
+    process.stdout.write(`${steps} steps, ${JSON.stringify(all)}\n`)
+    expect(steps).toBeGreaterThan(isLong ? 10_000 : 50)
+  },
+)
 
 test.each(regressions)('K5: seed $seed, $path: $why', async ({ seed: known, path: at }) => {
   await fc.assert(fc.asyncProperty(plans(25), property), { seed: known, path: at, endOnFailure: true })

@@ -59,7 +59,9 @@ export class Space {
 
   /** Live records with a field of this value, oldest first. */
   by(noun: string, field: string, value: unknown): Rec[] {
-    return [...this.records.values()].filter((rec) => rec.noun === noun && rec.fields?.[field] === value && value !== undefined)
+    return [...this.records.values()].filter(
+      (rec) => rec.noun === noun && rec.fields?.[field] === value && value !== undefined,
+    )
   }
 
   write(noun: string, id: string, fields: Fields | null, action: string): number {
@@ -134,7 +136,7 @@ export class Oracle {
   add(known: Known): void {
     this.actions.set(known.id, known)
     this.#keys.set(`${known.worker.id} ${known.key}`, known.id)
-    const chain = this.chains.get(known.root) ?? { members: [], steps: new Map() }
+    const chain: Chain = this.chains.get(known.root) ?? { members: [], steps: new Map() }
     chain.members.push(known)
     this.chains.set(known.root, chain)
   }
@@ -147,7 +149,7 @@ export class Oracle {
 
   /** Of a chain the Action that counts: the latest that was not refused (A2, W3). */
   latestOf(known: Known): Known {
-    return this.chainOf(known).members.findLast((one: Known) => one.status !== 'refused') ?? known
+    return this.chainOf(known).members.findLast((one) => one.status !== 'refused') ?? known
   }
 }
 

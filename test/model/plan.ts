@@ -67,7 +67,14 @@ const draft = fc.record({
 })
 
 const crash = fc.record({
-  methods: fc.constantFrom<(readonly Method[])[]>(committing, committing, ['settle'], ['claim'], ['startStep'], ['endStep']),
+  methods: fc.constantFrom<(readonly Method[])[]>(
+    committing,
+    committing,
+    ['settle'],
+    ['claim'],
+    ['startStep'],
+    ['endStep'],
+  ),
   moment: fc.constantFrom<Moment[]>('before', 'after'),
   n: fc.integer({ min: 1, max: 12 }),
 })
@@ -83,8 +90,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.constant({ kind: 'gates' as const }) },
   // Back too: clocks do that. And over midnight, since usage is by day.
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('jump' as const), ms: fc.constantFrom(-5000, 3_600_000, 43_200_000) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('restart' as const), how: fc.constantFrom('kill' as const, 'stop' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('jump' as const), ms: fc.constantFrom(-5000, 3_600_000, 43_200_000) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('restart' as const),
+      how: fc.constantFrom('kill' as const, 'stop' as const),
+    }),
+  },
 )
 
 /** A plan: what is done to a new store, from its first call to the audit at the end. */

@@ -1,5 +1,14 @@
 import type { Outside } from './outside.ts'
-import { hasHappened, type Chain, type Fields, type Known, type Oracle, type Rec, type Space, type StepMade } from './oracle.ts'
+import {
+  hasHappened,
+  type Chain,
+  type Fields,
+  type Known,
+  type Oracle,
+  type Rec,
+  type Space,
+  type StepMade,
+} from './oracle.ts'
 
 /** What the contract lets an Action come to, at its place in the order of Events. */
 export interface Expected {
@@ -67,12 +76,12 @@ export class Prediction {
   #decision(): { refusals: Expected[]; mayRun: boolean } {
     const stands = { refusals: [], mayRun: true }
     if (hasHappened(this.#chain)) return stands
-    const { after, versions, worker, verb } = this.#known
+    const { versions, verb } = this.#known
     // The Account isn't held: it was looked at before the till was called, and may have changed since.
     if (verb === 'Order.place' && !this.#isAlone && this.#hasCalled('charge')) return stands
     const isStale = Object.entries(versions).some(([record, version]) => this.#isStale(record, version))
     const stale: Expected[] = isStale ? [{ status: 'refused', code: 'stale-decision' }] : []
-    const named = after === null ? undefined : this.#oracle.bound(worker.id, after)
+    const named = this.#predecessorOf(this.#known)
     if (named === undefined) return { refusals: stale, mayRun: !isStale }
     const { status } = this.#oracle.latestOf(named)
     const notApplied: Expected = { status: 'refused', code: 'predecessor-not-applied' }
@@ -102,13 +111,17 @@ export class Prediction {
   /** This Worker's own queued writes before this one (W3). */
   #predecessors(): Set<string> {
     const own = new Set<string>()
-    for (let key = this.#known.after; key !== null; ) {
-      const named = this.#oracle.bound(this.#known.worker.id, key)
-      if (named === undefined) break
-      own.add(this.#oracle.latestOf(named).id)
-      key = named.after
+    for (let known: Known | undefined = this.#predecessorOf(this.#known); known !== undefined; ) {
+      own.add(this.#oracle.latestOf(known).id)
+      known = this.#predecessorOf(known)
     }
     return own
+  }
+
+  /** What `Decided-After` names: a key of the Worker who said so, which for a retry is the one of the chain's first Action. */
+  #predecessorOf({ after, root }: Known): Known | undefined {
+    const said = this.#oracle.actions.get(root)
+    return after === null || said === undefined ? undefined : this.#oracle.bound(said.worker.id, after)
   }
 
   #run(): Expected {
@@ -127,7 +140,10 @@ export class Prediction {
         return this.#create({ owner: input['owner'], balance: input['balance'] })
       case 'Account.deposit':
       case 'Account.ponder':
-        return { ...this.#change(rec, { balance: Number(rec?.fields?.['balance']) + amount }), units: verb === 'Account.ponder' ? 1 : amount }
+        return {
+          ...this.#change(rec, { balance: Number(rec?.fields?.['balance']) + amount }),
+          units: verb === 'Account.ponder' ? 1 : amount,
+        }
       case 'Account.annotate':
         return this.#change(rec, { note: input['note'] })
       case 'Account.transfer':
@@ -142,7 +158,13 @@ export class Prediction {
         return this.#adopt(input['owner'])
       case 'Account.tally': {
         const found = this.#space.by('Account', 'note', input['note'])
-        return { status: 'succeeded', output: { count: found.length, total: found.reduce((sum, { fields }) => sum + Number(fields?.['balance']), 0) } }
+        return {
+          status: 'succeeded',
+          output: {
+            count: found.length,
+            total: found.reduce((sum, { fields }) => sum + Number(fields?.['balance']), 0),
+          },
+        }
       }
       case 'Account.enroll':
         return this.#enroll(input)
@@ -159,12 +181,18 @@ export class Prediction {
 
   #create(fields: Fields): Expected {
     if (this.#space.by('Account', 'owner', fields['owner']).length > 0) return { status: 'failed', code: 'not-unique' }
-    return { status: 'succeeded', output: { $noun: 'Account', $version: 1, ...fields }, writes: [{ noun: 'Account', id: null, fields }] }
+    return {
+      status: 'succeeded',
+      output: { $noun: 'Account', $version: 1, ...fields },
+      writes: [{ noun: 'Account', id: null, fields }],
+    }
   }
 
   #change(rec: Rec | null, patch: Fields): Expected {
     const before = rec?.fields ?? {}
-    const fields = Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, value]) => value !== undefined))
+    const fields = Object.fromEntries(
+      Object.entries({ ...before, ...patch }).filter(([, value]) => value !== undefined),
+    )
     const changes = changed(before, fields).length > 0
     const version = (rec?.version ?? 0) + (changes ? 1 : 0)
     return {
@@ -181,7 +209,10 @@ export class Prediction {
     const left = Number(source.fields['balance']) - amount
     if (left < 0) return { status: 'refused', code: 'too-little' }
     const got = Number(sink.fields['balance']) + amount
-    const writes = [...(this.#change(source, { balance: left }).writes ?? []), ...(this.#change(sink, { balance: got }).writes ?? [])]
+    const writes = [
+      ...(this.#change(source, { balance: left }).writes ?? []),
+      ...(this.#change(sink, { balance: got }).writes ?? []),
+    ]
     return { status: 'succeeded', output: { from: left, to: got }, writes }
   }
 
@@ -193,7 +224,8 @@ export class Prediction {
 
   #enroll(input: Fields): Expected {
     const { owner } = input
-    if (!hasHappened(this.#chain) && this.#space.by('Account', 'owner', owner).length > 0) return { status: 'refused', code: 'taken' }
+    if (!hasHappened(this.#chain) && this.#space.by('Account', 'owner', owner).length > 0)
+      return { status: 'refused', code: 'taken' }
     this.holds = [`Account.owner=${JSON.stringify(owner)}`]
     if (this.#isBlocked(this.holds)) return busyOutcome
     return this.#step('fee', input['mood']) ?? this.#create({ owner, balance: 0 })
@@ -211,7 +243,11 @@ export class Prediction {
     if (failed !== null) return failed
     if (!then) this.wrong.push(`the till was told a balance of ${String(told)}, which ${account} never had`)
     const fields = { account, amount, seen: told, receipt: this.#receipt('charge'), state: 'placed' }
-    return { status: 'succeeded', output: { $noun: 'Order', $version: 1, ...fields }, writes: [{ noun: 'Order', id: null, fields }] }
+    return {
+      status: 'succeeded',
+      output: { $noun: 'Order', $version: 1, ...fields },
+      writes: [{ noun: 'Order', id: null, fields }],
+    }
   }
 
   #settle(input: Fields, rec: Rec | null): Expected {
@@ -220,7 +256,8 @@ export class Prediction {
     if (this.#isBlocked(this.holds)) return busyOutcome
     const failed = this.#step('payout', input['mood'])
     if (failed !== null) return failed
-    if (input['bomb'] === true && this.#outside.firstOf(String(input['tag'])) === this.#known.id) return { status: 'failed', code: 'verb-threw' }
+    if (input['bomb'] === true && this.#outside.firstOf(String(input['tag'])) === this.#known.id)
+      return { status: 'failed', code: 'verb-threw' }
     return this.#change(rec, { state: 'settled' })
   }
 
@@ -236,7 +273,11 @@ export class Prediction {
     if (failed !== null) return failed
     const fields = { account, amount, seen, receipt: this.#receipt('two'), state: 'placed' }
     const paid = this.#change(rec, { balance: seen - amount }).writes ?? []
-    return { status: 'succeeded', output: { $noun: 'Order', $version: 1, ...fields }, writes: [...paid, { noun: 'Order', id: null, fields }] }
+    return {
+      status: 'succeeded',
+      output: { $noun: 'Order', $version: 1, ...fields },
+      writes: [...paid, { noun: 'Order', id: null, fields }],
+    }
   }
 
   /** Whether this very Action has called the till. */
@@ -260,7 +301,9 @@ export class Prediction {
     const shown = this.#settled.steps.find(({ step }) => step === `${name}#1`)?.status
     if (this.#known.shaken && (shown === 'done' || shown === 'rejected' || shown === 'unknown')) made.status = shown
     else if (made.calls !== this.#outside.callsOf(tag, name)) {
-      this.wrong.push(`the till was called ${this.#outside.callsOf(tag, name)} times for ${tag} ${name}, not ${made.calls}`)
+      this.wrong.push(
+        `the till was called ${this.#outside.callsOf(tag, name)} times for ${tag} ${name}, not ${made.calls}`,
+      )
     }
     made.calls = this.#outside.callsOf(tag, name)
     const effects = this.#outside.effectsOf(tag, name).length

@@ -34,7 +34,15 @@ export function requestsOf(oracle: Oracle, draft: Draft): Request[] {
       return copies(oracle, draft, fresh(oracle, draft, space, worker, oracle.newKey(worker)))
     case 'try':
       // A try of one that ponders would stand before its gate, and nobody knows of it.
-      return [fresh(oracle, draft.verb === 'ponder' ? { ...draft, verb: 'deposit' } : draft, space, worker, oracle.newKey(worker))].flatMap((one) => (one ? [tried(one)] : []))
+      return [
+        fresh(
+          oracle,
+          draft.verb === 'ponder' ? { ...draft, verb: 'deposit' } : draft,
+          space,
+          worker,
+          oracle.newKey(worker),
+        ),
+      ].flatMap((one) => (one ? [tried(one)] : []))
     case 'wrong':
       return [wrong(oracle, draft, space, worker)].flatMap((one) => one ?? [])
     case 'again':
@@ -62,7 +70,8 @@ function fresh(oracle: Oracle, draft: Draft, space: Space, worker: Worker, key: 
   const target = collection.has(verb) ? null : pick(space.idsOf(noun), draft.pick)
   const input = inputOf(draft, space, `${worker.id}-${key}`)
   if (target === undefined || input === null) return null
-  const named = target ?? (typeof input['account'] === 'string' ? input['account'] : (input['from'] as string | undefined))
+  const named =
+    target ?? (typeof input['account'] === 'string' ? input['account'] : (input['from'] as string | undefined))
   const rec = named === undefined ? undefined : space.find(target === null ? 'Account' : noun, named)
   const version = rec && versionOf(draft, rec.version)
   const versions: Call['versions'] =
@@ -71,13 +80,33 @@ function fresh(oracle: Oracle, draft: Draft, space: Space, worker: Worker, key: 
       : target === null
         ? { records: new Map([[`accounts/${rec.id}`, version]]) }
         : { records: new Map(), target: version }
-  const own = draft.after === 'own' ? pick(oracle.requests.filter((one) => isOwn(oracle, one, worker)), draft.other)?.key : undefined
+  const own =
+    draft.after === 'own'
+      ? pick(
+          oracle.requests.filter((one) => isOwn(oracle, one, worker)),
+          draft.other,
+        )?.key
+      : undefined
   const after = draft.after === 'ghost' && draft.other % 4 === 0 ? 'a ghost' : (own ?? null)
   const door: string[] = []
   if (!worker.grants.includes('*') && !worker.grants.includes(`${noun}.${verb}`)) door.push('forbidden')
   else if (after === 'a ghost') door.push('predecessor-unknown')
-  const waits = verb === 'ponder' || after !== null || oracle.hasClosedGates || `${draft.mood}${draft.moodB}`.includes('G')
-  return request({ space, worker, key, nouns: ofOrders.has(verb) ? 'orders' : 'accounts', id: target, verb, input, door, versions, after, mode: draft.mode, waitMs: waits ? hastyMs : patientMs })
+  const waits =
+    verb === 'ponder' || after !== null || oracle.hasClosedGates || `${draft.mood}${draft.moodB}`.includes('G')
+  return request({
+    space,
+    worker,
+    key,
+    nouns: ofOrders.has(verb) ? 'orders' : 'accounts',
+    id: target,
+    verb,
+    input,
+    door,
+    versions,
+    after,
+    mode: draft.mode,
+    waitMs: waits ? hastyMs : patientMs,
+  })
 }
 
 function isOwn(oracle: Oracle, { worker, key }: Request, by: Worker): boolean {
@@ -169,16 +198,30 @@ function copies(oracle: Oracle, draft: Draft, one: Request | null): Request[] {
 }
 
 function twist(draft: Draft, one: Request): Request | null {
-  if (typeof one.input['amount'] === 'number') return changed(one, { input: { ...one.input, amount: one.input['amount'] + 1 } })
+  if (typeof one.input['amount'] === 'number')
+    return changed(one, { input: { ...one.input, amount: one.input['amount'] + 1 } })
   if (one.operation !== 'Account.open') return null
-  return draft.bomb ? changed(one, { verb: 'adopt', input: { owner: 'owner 1' } }) : changed(one, { input: { owner: 'owner 1', balance: 77 } })
+  return draft.bomb
+    ? changed(one, { verb: 'adopt', input: { owner: 'owner 1' } })
+    : changed(one, { input: { owner: 'owner 1', balance: 77 } })
 }
 
 function changed(one: Request, to: { verb?: string; id?: string; input?: Readonly<Record<string, unknown>> }): Request {
   const { call, space, worker, key, door } = one
   const { nouns, id, verb } = call.route
   const mode = call.mode === 'send' ? 'send' : 'do'
-  const parts = { space, worker, key, nouns, id, verb, input: one.input, door, versions: call.versions, after: call.decidedAfter }
+  const parts = {
+    space,
+    worker,
+    key,
+    nouns,
+    id,
+    verb,
+    input: one.input,
+    door,
+    versions: call.versions,
+    after: call.decidedAfter,
+  }
   return request({ ...parts, mode, waitMs: call.waitMs, ...to })
 }
 
@@ -188,20 +231,56 @@ function tried(one: Request): Request {
 
 /** What the door turns away (R2): nothing comes on record, and the key stays free. */
 function wrong(oracle: Oracle, draft: Draft, space: Space, worker: Worker): Request | null {
-  const parts = { space, worker, key: oracle.newKey(worker), versions: { records: new Map() }, after: null, mode: draft.mode, waitMs: patientMs }
+  const parts = {
+    space,
+    worker,
+    key: oracle.newKey(worker),
+    versions: { records: new Map() },
+    after: null,
+    mode: draft.mode,
+    waitMs: patientMs,
+  }
   const mayNot = !worker.grants.includes('*')
   const or = (code: string): readonly string[] => [mayNot ? 'forbidden' : code]
   switch (draft.pick % 5) {
     case 0:
-      return request({ ...parts, nouns: 'accounts', id: 'account_that_never_was', verb: 'explode', input: {}, door: or('record-not-found') })
+      return request({
+        ...parts,
+        nouns: 'accounts',
+        id: 'account_that_never_was',
+        verb: 'explode',
+        input: {},
+        door: or('record-not-found'),
+      })
     case 1:
       return request({ ...parts, nouns: 'accounts', id: null, verb: 'fly', input: {}, door: ['operation-not-found'] })
     case 2:
-      return request({ ...parts, nouns: 'accounts', id: null, verb: 'open', input: { owner: 'x', balance: 1, more: 1 }, door: or('invalid-input') })
+      return request({
+        ...parts,
+        nouns: 'accounts',
+        id: null,
+        verb: 'open',
+        input: { owner: 'x', balance: 1, more: 1 },
+        door: or('invalid-input'),
+      })
     case 3:
-      return request({ ...parts, nouns: 'accounts', id: null, verb: 'adopt', input: { owner: draft.amount }, door: or('invalid-input') })
+      return request({
+        ...parts,
+        nouns: 'accounts',
+        id: null,
+        verb: 'adopt',
+        input: { owner: draft.amount },
+        door: or('invalid-input'),
+      })
     default:
-      return request({ ...parts, nouns: 'actions', id: 'act_00000000000000000000000000', verb: 'retry', input: {}, door: ['action-not-found'] })
+      return request({
+        ...parts,
+        nouns: 'actions',
+        id: 'act_00000000000000000000000000',
+        verb: 'retry',
+        input: {},
+        door: ['action-not-found'],
+      })
   }
 }
 
@@ -216,7 +295,8 @@ function again(oracle: Oracle, draft: Draft, first: Request | undefined): Reques
 
 /** Another call under a key that is bound: nothing runs (K4). */
 function mismatched(oracle: Oracle, draft: Draft, first: Request | undefined): Request | null {
-  if (first === undefined || first.call.mode === 'try' || oracle.bound(first.worker.id, first.key) === undefined) return null
+  if (first === undefined || first.call.mode === 'try' || oracle.bound(first.worker.id, first.key) === undefined)
+    return null
   if (draft.pick % 3 === 0) return changed(first, { input: { ...first.input, more: draft.amount } })
   if (draft.pick % 3 === 1) return changed(first, { verb: first.call.route.verb === 'deny' ? 'tally' : 'deny' })
   const other = pick(first.space.idsOf('Account'), draft.other)
@@ -225,12 +305,17 @@ function mismatched(oracle: Oracle, draft: Draft, first: Request | undefined): R
 
 /** A retry or a cancel of an Action; what it comes to is judged once it is known what else happened at that time. */
 function about(oracle: Oracle, draft: Draft, verb: 'retry' | 'cancel', space: Space, worker: Worker): Request | null {
-  const worth = (one: Known): boolean => one.space === space && (verb === 'retry' ? one.status === 'failed' : one.status === 'pending')
+  const worth = (one: Known): boolean =>
+    one.space === space && (verb === 'retry' ? one.status === 'failed' : one.status === 'pending')
   const all = [...oracle.actions.values()].filter((one) => one.space === space)
   const action = pick(draft.other % 4 === 0 ? all : all.filter(worth), draft.pick)
   if (action === undefined) return null
   const mayNot = !worker.grants.includes('*') && !worker.grants.includes(action.verb)
-  const waits = oracle.hasClosedGates || action.verb === 'Account.ponder' || /G/.test(JSON.stringify(action.input)) || action.after !== null
+  const waits =
+    oracle.hasClosedGates ||
+    action.verb === 'Account.ponder' ||
+    /G/.test(JSON.stringify(action.input)) ||
+    action.after !== null
   return request({
     space, worker, key: oracle.newKey(worker), nouns: 'actions', id: action.id, verb, input: {},
     door: mayNot ? ['forbidden'] : [], versions: { records: new Map() }, after: null, mode: draft.mode, waitMs: waits ? hastyMs : patientMs,

@@ -10,13 +10,8 @@ import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { StoreUnavailable, type DeployAnswer, type Store } from '../../src/store/store.ts'
 import { faulty, type Faults, Dead } from './faulty.ts'
 import type { Outside, Port } from './outside.ts'
-
-/** What a call was answered, or that it never was: the process died. */
-export type Reply =
-  | { readonly kind: 'action'; readonly id: string; readonly status: string; readonly body: string; readonly replayed: boolean }
-  | { readonly kind: 'try'; readonly body: string }
-  | { readonly kind: 'problem'; readonly status: number; readonly code: string; readonly extra: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'lost' }
+import type { Crash } from './plan.ts'
+import type { Reply, World } from './world.ts'
 
 /** A clock that the test moves, and that ticks by itself besides: waits and time-outs are real. Chance comes from a seed. */
 export class TestMachine {
@@ -67,7 +62,7 @@ interface Life {
  * A store in a file of its own and an engine on it, in this process: it can die at any call of the store, and is started
  * anew on the same file, as often as the test likes.
  */
-export class Rig {
+export class Rig implements World {
   readonly machine: TestMachine
   readonly #options: RigOptions
   readonly #folder = mkdtempSync(join(tmpdir(), 'kiln-'))
@@ -78,11 +73,21 @@ export class Rig {
     this.machine = new TestMachine(Date.UTC(2026, 10, 30, 12), options.seed)
   }
 
-  /** The first start: the Workers come on record. */
-  async open(): Promise<this> {
+  async open(): Promise<readonly Worker[]> {
+    const { workers } = this.#options
     await this.start()
-    for (const worker of this.#options.workers) await this.store.addWorker(worker, null, null)
-    return this
+    for (const worker of workers) await this.store.addWorker(worker, null, null)
+    return workers
+  }
+
+  arm({ methods, moment, n }: Crash): void {
+    this.faults.dieAt(methods, moment, n)
+  }
+  disarm(): void {
+    this.faults.disarm()
+  }
+  jump(ms: number): void {
+    this.machine.jump(ms)
   }
 
   get engine(): Engine {
@@ -139,7 +144,8 @@ export class Rig {
     } catch (error) {
       if (error instanceof Dead) return { kind: 'lost' }
       // As http/ tells it: a store that can't take it now.
-      if (error instanceof StoreUnavailable) return { kind: 'problem', status: 503, code: 'store-unavailable', extra: {} }
+      if (error instanceof StoreUnavailable)
+        return { kind: 'problem', status: 503, code: 'store-unavailable', extra: {} }
       if (!isProblem(error)) throw error
       await engine.durable()
       return { kind: 'problem', status: error.status, code: error.code, extra: error.extra }

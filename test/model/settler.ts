@@ -26,7 +26,8 @@ export class Settler {
       space.seq = event.seq
       const action = await store.action(space.namespace, event.action)
       const known = this.#oracle.actions.get(event.action)
-      if (known === undefined || action === null) this.#say(`Event ${event.seq} is of ${event.action}, which nobody asked for`)
+      if (known === undefined || action === null)
+        this.#say(`Event ${event.seq} is of ${event.action}, which nobody asked for`)
       else if (action.status === 'pending') this.#say(`Event ${event.seq} is of ${action.id}, which is pending`)
       else await this.#settled(store, event, known, action, isAlone)
     }
@@ -34,14 +35,21 @@ export class Settler {
     return events.length
   }
 
-  async #settled(store: Store, event: StoredEvent, known: Known, action: SettledAction, isAlone: boolean): Promise<void> {
+  async #settled(
+    store: Store,
+    event: StoredEvent,
+    known: Known,
+    action: SettledAction,
+    isAlone: boolean,
+  ): Promise<void> {
     const say: Say = (sentence) => this.#say(`${known.verb} ${known.id} (${JSON.stringify(known.input)}) ${sentence}`)
     if (known.status !== 'pending') say('settles a second time')
     if (action.event !== event.id || action.seq !== event.seq) say(`has Event ${action.event}, not ${event.id}`)
     known.status = action.status
     known.body = actionJson(action)
     if (known.verb === 'Action.cancel') return this.#cancelled(known, action, event, say)
-    if (action.outcome.status === 'refused' && action.outcome.fix.code === 'cancelled') return this.#wasCancelled(known, event, say)
+    if (action.outcome.status === 'refused' && action.outcome.fix.code === 'cancelled')
+      return this.#wasCancelled(known, event, say)
     const settled = JSON.parse(known.body) as Settled
     const prediction = new Prediction(this.#oracle, this.#outside, known, settled, isAlone)
     known.status = 'pending'
@@ -49,7 +57,10 @@ export class Settler {
     known.status = action.status
     for (const sentence of prediction.wrong) say(sentence)
     const expected = outcomes.find((one) => isMet(one, action.outcome))
-    if (expected === undefined) return say(`came to ${JSON.stringify(action.outcome)}, not to ${outcomes.map((one) => JSON.stringify(one)).join(' or ')}; ${this.#story(known)}`)
+    if (expected === undefined)
+      return say(
+        `came to ${JSON.stringify(action.outcome)}, not to ${outcomes.map((one) => JSON.stringify(one)).join(' or ')}; ${this.#story(known)}`,
+      )
     this.#apply(known, expected, settled, event, say)
     this.#holds(known, prediction.holds)
     this.#items(known, expected)
@@ -74,7 +85,11 @@ export class Settler {
 
   #wasCancelled(known: Known, event: StoredEvent, say: Say): void {
     if (hasHappened(this.#oracle.chainOf(known))) say('was cancelled after an effect (A3)')
-    if (this.#outside.callsOf(String(known.input['tag']), 'charge') > 0 && known.on === null && known.verb === 'Order.place') {
+    if (
+      this.#outside.callsOf(String(known.input['tag']), 'charge') > 0 &&
+      known.on === null &&
+      known.verb === 'Order.place'
+    ) {
       say('was cancelled after its step had started (A3)')
     }
     if (event.type !== `${known.verb}.refused`) say(`has Event ${event.type}`)
@@ -90,12 +105,14 @@ export class Settler {
       return
     }
     for (const [member, value] of Object.entries(expected.output ?? {})) {
-      if (settled.output?.[member] !== value) say(`gave ${JSON.stringify(settled.output)}, not ${JSON.stringify(expected.output)}`)
+      if (settled.output?.[member] !== value)
+        say(`gave ${JSON.stringify(settled.output)}, not ${JSON.stringify(expected.output)}`)
     }
     const changes: string[] = []
     for (const { noun, id, fields } of expected.writes ?? []) {
       const written = id ?? String(settled.output?.['$id'])
-      if (id === null && known.space.find(noun, written) !== undefined) say(`created ${written}, which there was before`)
+      if (id === null && known.space.find(noun, written) !== undefined)
+        say(`created ${written}, which there was before`)
       const version = known.space.write(noun, written, fields, known.id)
       changes.push(`${noun === 'Order' ? 'orders' : 'accounts'}/${written}=${version}`)
     }
@@ -130,16 +147,21 @@ export class Settler {
         continue
       }
       const before = kept.history[kept.version - 2]?.fields ?? {}
-      const expected = changed(before, kept.fields ?? {}).map(([field, to]) => JSON.stringify([field, before[field] ?? null, to ?? null]))
+      const expected = changed(before, kept.fields ?? {}).map(([field, to]) =>
+        JSON.stringify([field, before[field] ?? null, to ?? null]),
+      )
       const told = last.changes.map(({ field, from, to }) => JSON.stringify([field, from ?? null, to ?? null]))
       const isGone = kept.fields === null && last.deleted
-      if (!isGone && told.sort().join() !== expected.sort().join()) say(`changed ${told.join()} of ${record}, not ${expected.join()}`)
+      if (!isGone && told.sort().join() !== expected.sort().join())
+        say(`changed ${told.join()} of ${record}, not ${expected.join()}`)
     }
   }
 
   async #usage(store: Store, space: Space): Promise<void> {
     const rows = await store.usage(space.namespace, '2000-01-01', '2200-01-01')
-    const told = rows.filter(({ units }) => units > 0).map(({ verb, worker, day, units }) => `${verb} ${worker} ${day}=${units}`)
+    const told = rows
+      .filter(({ units }) => units > 0)
+      .map(({ verb, worker, day, units }) => `${verb} ${worker} ${day}=${units}`)
     const expected = [...space.usage].filter(([, units]) => units > 0).map(([row, units]) => `${row}=${units}`)
     if (told.sort().join() !== expected.sort().join()) this.#say(`usage is ${told.join()}, not ${expected.join()}`)
   }
@@ -152,16 +174,22 @@ export class Settler {
       const told = data.map(({ id, version, fields }) => `${id} ${version} ${sorted(fields)}`)
       const expected = [...space.records.values()].filter((rec) => rec.noun === noun && rec.fields !== null)
       const known = expected.map(({ id, version, fields }) => `${id} ${version} ${sorted(fields ?? {})}`)
-      if (told.sort().join() !== known.sort().join()) this.#say(`${noun}s are ${told.join('; ')}, not ${known.join('; ')}`)
+      if (told.sort().join() !== known.sort().join())
+        this.#say(`${noun}s are ${told.join('; ')}, not ${known.join('; ')}`)
     }
     const actions = await store.actions(space.namespace, {}, page)
     const own = [...this.#oracle.actions.values()].filter((one) => one.space === space)
     if (actions.data.length !== own.length) this.#say(`${actions.data.length} Actions are on record, not ${own.length}`)
     const items = await store.inbox(space.namespace, { workerId: '', all: true }, page)
-    const inboxes = await Promise.all(space.workers.map(({ id }) => store.inbox(space.namespace, { workerId: id, all: false }, page)))
-    const told = inboxes.flatMap(({ data }) => data).map(({ kind, action, decision }) => `${kind} ${action.id} ${decision?.decision ?? 'open'}`)
+    const inboxes = await Promise.all(
+      space.workers.map(({ id }) => store.inbox(space.namespace, { workerId: id, all: false }, page)),
+    )
+    const told = inboxes
+      .flatMap(({ data }) => data)
+      .map(({ kind, action, decision }) => `${kind} ${action.id} ${decision?.decision ?? 'open'}`)
     const expected = space.items.map(({ kind, action, decision }) => `${kind} ${action} ${decision ?? 'open'}`)
-    if (told.sort().join() !== expected.sort().join()) this.#say(`the inboxes hold ${told.join()}, not ${expected.join()}`)
+    if (told.sort().join() !== expected.sort().join())
+      this.#say(`the inboxes hold ${told.join()}, not ${expected.join()}`)
     if (items.data.some(({ kind }) => kind !== 'failed')) this.#say('an inbox shows refusals of others')
   }
 }

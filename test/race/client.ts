@@ -35,7 +35,11 @@ export function clientOf(url: string, namespace: string, token: string, connecti
     new Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; text: string }>((resolve, reject) => {
       const sent = request(
         `${url}/${namespace}/${path}`,
-        { method, agent, headers: { authorization: `Bearer ${token}`, 'content-length': Buffer.byteLength(body), ...headers } },
+        {
+          method,
+          agent,
+          headers: { authorization: `Bearer ${token}`, 'content-length': Buffer.byteLength(body), ...headers },
+        },
         (response) => {
           let text = ''
           response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
@@ -54,7 +58,7 @@ export function clientOf(url: string, namespace: string, token: string, connecti
     },
     async get<Shape>(path: string) {
       const { status, text } = await send('GET', path, {}, '')
-      if (status !== 200) throw new Error(`GET ${path} was answered ${status} ${text}`)
+      if (status !== 200 && status !== 202) throw new Error(`GET ${path} was answered ${status} ${text}`)
       return JSON.parse(text) as Shape
     },
     close: () => agent.destroy(),

@@ -4,7 +4,10 @@ import { StoreUnavailable } from '../store.ts'
 /** What a column holds. Integers are read as numbers: none of ours is beyond 2^53. */
 export type Value = null | number | string | Uint8Array
 
-/** One connection, with its statements prepared once. Rows come as arrays in the order of the SELECT. */
+/**
+ * One connection, with its statements prepared once. Rows come as arrays in the order of the SELECT. Parameters are plain
+ * `?`: node:sqlite on Node 22 can't bind numbered ones by position.
+ */
 export class Database {
   readonly #sqlite: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()

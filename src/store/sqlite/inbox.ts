@@ -101,7 +101,7 @@ function positions(
   const kind = all ? 'failed' : ''
   if (status === 'decided') {
     return db.all<[number, number]>(
-      `SELECT i, decided FROM inbox WHERE decided > ?1 AND ns = ?2 AND (worker = ?3 OR kind = ?4) ORDER BY decided LIMIT ?5`,
+      'SELECT i, decided FROM inbox WHERE decided > ? AND ns = ? AND (worker = ? OR kind = ?) ORDER BY decided LIMIT ?',
       after,
       ns,
       worker,
@@ -111,22 +111,24 @@ function positions(
   }
   if (status === 'open') {
     return db.all<[number, number]>(
-      `SELECT i, i FROM inbox WHERE worker = ?3 AND i > ?1 AND decided IS NULL
-       UNION SELECT i, i FROM inbox WHERE ns = ?2 AND kind = ?4 AND i > ?1 AND decided IS NULL ORDER BY 1 LIMIT ?5`,
+      `SELECT i, i FROM inbox WHERE worker = ? AND i > ? AND decided IS NULL
+       UNION SELECT i, i FROM inbox WHERE ns = ? AND kind = ? AND i > ? AND decided IS NULL ORDER BY 1 LIMIT ?`,
+      worker,
       after,
       ns,
-      worker,
       kind,
+      after,
       limit,
     )
   }
   return db.all<[number, number]>(
-    `SELECT i, i FROM inbox WHERE worker = ?3 AND i > ?1
-     UNION SELECT i, i FROM inbox WHERE ns = ?2 AND kind = ?4 AND i > ?1 ORDER BY 1 LIMIT ?5`,
+    `SELECT i, i FROM inbox WHERE worker = ? AND i > ?
+     UNION SELECT i, i FROM inbox WHERE ns = ? AND kind = ? AND i > ? ORDER BY 1 LIMIT ?`,
+    worker,
     after,
     ns,
-    worker,
     kind,
+    after,
     limit,
   )
 }

@@ -99,14 +99,14 @@ function putEntry(tx: Tx, { root }: Leased, entry: JournalEntry): void {
   tx.db.run(
     `INSERT INTO journal (root, step, place, generation, status, input, outcome, attempts, started_at, effect, at_most_once,
        key_holds_ms, action)
-     VALUES (?1, ?2, (SELECT coalesce(max(place), 0) + 1 FROM journal WHERE root = ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-       ?12)
+     VALUES (?, ?, (SELECT coalesce(max(place), 0) + 1 FROM journal WHERE root = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (root, step) DO UPDATE SET generation = excluded.generation, status = excluded.status,
        input = excluded.input, outcome = excluded.outcome, attempts = excluded.attempts, started_at = excluded.started_at,
        effect = excluded.effect, at_most_once = excluded.at_most_once, key_holds_ms = excluded.key_holds_ms,
        action = excluded.action`,
     root,
     entry.step,
+    root,
     entry.generation,
     entry.status,
     entry.input,

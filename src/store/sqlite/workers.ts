@@ -99,8 +99,9 @@ export function workers({ db, names }: Open, namespace: string | null): WorkerLi
   const ns = namespace === null ? null : names.namespace(namespace)
   if (ns === undefined) return []
   const rows = db.all<WorkerColumns>(
-    `SELECT worker, id, ns, name, kind, grants, created_at, removed_at FROM workers WHERE ?1 IS NULL OR ns = ?1
+    `SELECT worker, id, ns, name, kind, grants, created_at, removed_at FROM workers WHERE ? IS NULL OR ns = ?
      ORDER BY worker`,
+    ns,
     ns,
   )
   return rows.map(([worker, id, workerNs, name, kind, grants, createdAt, removedAt]) => ({
