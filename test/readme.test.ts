@@ -43,11 +43,16 @@ describe('README', () => {
   test('S4: the definition is served as it stands, by the commands that follow it', async () => {
     const data = join(newFolder('readme'), 'shop.db')
     const file = startupFile({ source: block('ts', 'Order.place') }, data)
-    writeFileSync(join(dirname(file), 'cards.ts'), `export const chargeCard = async (_: unknown, key: string) => ({ id: 'ch_' + key })\n`)
+    writeFileSync(
+      join(dirname(file), 'cards.ts'),
+      `export const chargeCard = async (_: unknown, key: string) => ({ id: 'ch_' + key })\n`,
+    )
     await using server = await startServer({ startup: file, data })
     const commands = block('bash', 'worker add').trim().split('\n')
     expect(commands[0]).toMatch(/^npx startup-builder serve startup\.ts --data \S+ --port 4000$/)
-    const add = commands[1]?.replace(/--data \S+/, `--data ${data}`).replace('npx startup-builder', `node ${join(root, 'dist/cli/main.js')}`)
+    const add = commands[1]
+      ?.replace(/--data \S+/, `--data ${data}`)
+      .replace('npx startup-builder', `node ${join(root, 'dist/cli/main.js')}`)
     const { token } = JSON.parse(await shell(add ?? '', {})) as { token: string }
     const answer = await fetch(`${server.url}/glyphs.store/orders/place`, {
       method: 'POST',

@@ -50,6 +50,8 @@ export class AuthorContext {
 
   readonly step = (name: string, ...rest: unknown[]): Promise<unknown> => {
     const [input, fn, options] = typeof rest[0] === 'function' ? [undefined, rest[0], rest[1]] : rest
-    return this.#context.track(() => runStep(this.#context, name, input, fn as StepFunction, (options ?? {}) as StepOptions))
+    return this.#context.track(() =>
+      runStep(this.#context, name, input, fn as StepFunction, (options ?? {}) as StepOptions),
+    )
   }
 }

@@ -32,7 +32,8 @@ export class Buffered {
     const resource = recordResource(noun.name, id)
     const known = this.#records.get(resource)
     if (known !== undefined) known.fields = fields
-    else if (this.#records.size >= recordsPerActionMax) throw new RangeError(`an Action may change ${recordsPerActionMax} records at most`)
+    else if (this.#records.size >= recordsPerActionMax)
+      throw new RangeError(`an Action may change ${recordsPerActionMax} records at most`)
     else this.#records.set(resource, { noun, id, base, fields })
     const record = this.#records.get(resource)
     return { noun: noun.name, id, version: record === undefined ? 1 : versionOf(record), fields: fields ?? {} }
@@ -110,7 +111,13 @@ function indexChangesOf(noun: Noun, before: Fields, after: Fields): IndexChange[
   return indexes
 }
 
-function pushIndexChange(indexes: IndexChange[], field: string, unique: boolean, before: unknown, after: unknown): void {
+function pushIndexChange(
+  indexes: IndexChange[],
+  field: string,
+  unique: boolean,
+  before: unknown,
+  after: unknown,
+): void {
   const from = indexValue(before)
   const to = indexValue(after)
   if (from === to) return

@@ -36,7 +36,8 @@ async function targetOf(core: Core, { route, worker }: Call): Promise<Action> {
   const id = route.id ?? ''
   const action = isActionId(id) ? await core.store.action(route.namespace, id) : null
   if (action === null) throw problem('action-not-found', `There is no Action ${id}.`)
-  if (!may(worker, action.verb)) throw problem('forbidden', `${worker.name} has no grant ${action.verb}.`, { grant: action.verb })
+  if (!may(worker, action.verb))
+    throw problem('forbidden', `${worker.name} has no grant ${action.verb}.`, { grant: action.verb })
   return action
 }
 
@@ -44,9 +45,13 @@ async function targetOf(core: Core, { route, worker }: Call): Promise<Action> {
 async function retry(core: Core, request: Call, bound: Bound, input: ParsedInput): Promise<Made> {
   const failed = await targetOf(core, request)
   const startup = startupOf(core, request.route.namespace)
-  if (failed.verb.startsWith('Action.')) throw problem('not-retryable', `${failed.verb} is never retried.`, { status: failed.status })
+  if (failed.verb.startsWith('Action.'))
+    throw problem('not-retryable', `${failed.verb} is never retried.`, { status: failed.status })
   const steps = stepsSaid(request, input)
-  const versions = decisionOf(startup, { ...request, route: { ...request.route, nouns: pluralOf(startup, failed.verb), id: failed.target } })
+  const versions = decisionOf(startup, {
+    ...request,
+    route: { ...request.route, nouns: pluralOf(startup, failed.verb), id: failed.target },
+  })
   const origin = await originOf(core, failed)
   const claim: Claim = {
     ...claimOf(core, request, bound, failed.input),
@@ -63,14 +68,23 @@ async function retry(core: Core, request: Call, bound: Bound, input: ParsedInput
       const { worker } = request
       const verb = startup.verbs.get(failed.verb) ?? null
       const { lease, run: state } = answer
-      return { kind: 'run', run: Run.start(core, { startup, verb, worker, claim, input: undefined, lease, state, origin, attempts: 1 }) }
+      return {
+        kind: 'run',
+        run: Run.start(core, { startup, verb, worker, claim, input: undefined, lease, state, origin, attempts: 1 }),
+      }
     }
     case 'found':
       return answer
     case 'not-retryable':
-      throw problem('not-retryable', `Only a failed Action can be retried; ${failed.id} is ${answer.status}.`, { status: answer.status })
+      throw problem('not-retryable', `Only a failed Action can be retried; ${failed.id} is ${answer.status}.`, {
+        status: answer.status,
+      })
     case 'already-retried':
-      throw problem('already-retried', `${failed.id} was retried already; the latest of its chain is ${answer.latest}.`, { latest: answer.latest })
+      throw problem(
+        'already-retried',
+        `${failed.id} was retried already; the latest of its chain is ${answer.latest}.`,
+        { latest: answer.latest },
+      )
     case 'outcome-required':
       throw problem(
         'outcome-required',
@@ -100,7 +114,10 @@ function stepsSaid({ worker }: Call, { value }: ParsedInput): StepsSaid | null {
   const { steps } = value
   if (steps === undefined) return null
   if (!isObject(steps)) throw badRetry('steps', 'is an object, by step: { "charge#1": { "outcome": … } }')
-  if (!may(worker, 'inbox')) throw problem('forbidden', `Saying how a step ended takes the grant inbox, which ${worker.name} lacks.`, { grant: 'inbox' })
+  if (!may(worker, 'inbox'))
+    throw problem('forbidden', `Saying how a step ended takes the grant inbox, which ${worker.name} lacks.`, {
+      grant: 'inbox',
+    })
   const said: Record<string, StepsSaid[string]> = {}
   for (const [step, word] of Object.entries(steps)) said[step] = stepSaid(step, word)
   return said
@@ -115,7 +132,9 @@ function stepSaid(step: string, word: unknown): StepsSaid[string] {
 }
 
 function badRetry(path: string, message: string) {
-  return problem('invalid-input', `The input does not fit Action.retry. ${path} ${message}`, { errors: [{ path, message }] })
+  return problem('invalid-input', `The input does not fit Action.retry. ${path} ${message}`, {
+    errors: [{ path, message }],
+  })
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -160,7 +179,11 @@ function cancellation(core: Core, request: Call, bound: Bound, input: string, ac
     units: 0,
     item: null,
     holds: 'release',
-    cancels: { action: action.id, fix: { status: 'refused', fix }, eventType: verb?.eventTypes.refused ?? `${action.verb}.refused` },
+    cancels: {
+      action: action.id,
+      fix: { status: 'refused', fix },
+      eventType: verb?.eventTypes.refused ?? `${action.verb}.refused`,
+    },
   }
 }
 

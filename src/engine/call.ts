@@ -30,14 +30,16 @@ export async function call(core: Core, request: Call): Promise<Answer> {
   const key = keyOf(request)
   const bound = { operation, target: request.route.id, fingerprint: boundFingerprint(input.value) }
   // The look-up comes before the operation, the grant and the schema: a replay must answer though any of them changed (R2).
-  const found = core.flights.get(flightName(request.worker.id, key)) ?? (await core.store.lookUp(request.worker.id, key))
+  const found =
+    core.flights.get(flightName(request.worker.id, key)) ?? (await core.store.lookUp(request.worker.id, key))
   if (found !== null) return replay(core, request, bound, found)
   if (isBuiltin(request.route)) return builtin(core, request, bound, input)
   const admitted = await beforeRecord(admit(core, request, operation, input))
   // Another request with this key may have passed the door while this one was looked at.
   const flight = core.flights.get(flightName(request.worker.id, key))
   if (flight !== undefined) return replay(core, request, bound, flight)
-  if (core.runs.size >= runsMax) throw problem('busy', 'As many Actions run here as may at once. Try again in a moment.')
+  if (core.runs.size >= runsMax)
+    throw problem('busy', 'As many Actions run here as may at once. Try again in a moment.')
   return first(core, request, Run.start(core, planOf(core, request, key, bound, input, admitted)))
 }
 
@@ -101,12 +103,19 @@ async function follow(core: Core, request: Call, flight: Flight): Promise<Answer
 
 async function onRecord(core: Core, namespace: string, id: ActionId): Promise<Action> {
   const action = await core.store.action(namespace, id)
-  if (action === null) throw problem('shutting-down', 'The server is stopping. Send the same request again in a moment.')
+  if (action === null)
+    throw problem('shutting-down', 'The server is stopping. Send the same request again in a moment.')
   return action
 }
 
 function answer(core: Core, request: Call, action: Action, replayed: boolean): Answer {
-  const given = { kind: 'action' as const, id: action.id, status: action.status, body: Buffer.from(actionJson(action)), replayed }
+  const given = {
+    kind: 'action' as const,
+    id: action.id,
+    status: action.status,
+    body: Buffer.from(actionJson(action)),
+    replayed,
+  }
   if (action.status !== 'pending') core.hot.remember(request, given)
   return given
 }
@@ -153,5 +162,15 @@ function planOf(core: Core, request: Call, key: Key, bound: Bound, input: Parsed
     running: true,
   }
   const origin = { id, worker: worker.name, workerId: worker.id, key }
-  return { startup: admitted.startup, verb: admitted.verb, worker, claim, input: admitted.input, lease: null, state: null, origin, attempts: 1 }
+  return {
+    startup: admitted.startup,
+    verb: admitted.verb,
+    worker,
+    claim,
+    input: admitted.input,
+    lease: null,
+    state: null,
+    origin,
+    attempts: 1,
+  }
 }

@@ -77,7 +77,8 @@ export class VerbContext {
 
   /** Throws when the evaluation is over: whatever the author's function still does then must not count. */
   open(): void {
-    if (this.ending !== null) throw new EvaluationOver(`this run of ${this.verb.operation} is over: ${this.ending.kind}`)
+    if (this.ending !== null)
+      throw new EvaluationOver(`this run of ${this.verb.operation} is over: ${this.ending.kind}`)
   }
 
   /** Ends the evaluation; the first ending stands. */
@@ -120,7 +121,9 @@ export class VerbContext {
   /** Once the author's function has returned: a step or write that it did not await would be lost without a word. */
   mustBeIdle(): void {
     if (this.#pendingWork === 0) return
-    throw new Error(`${this.verb.operation} returned before ${this.#pendingWork} of its steps, reads or writes had ended: await them`)
+    throw new Error(
+      `${this.verb.operation} returned before ${this.#pendingWork} of its steps, reads or writes had ended: await them`,
+    )
   }
 
   seed(): Seed {
@@ -186,7 +189,8 @@ export class VerbContext {
   }
 
   #remember(resource: string, seen: StoredRecord | Absent): void {
-    if (this.#readRecords.size >= readsPerActionMax) throw new RangeError(`an Action may read ${readsPerActionMax} records at most`)
+    if (this.#readRecords.size >= readsPerActionMax)
+      throw new RangeError(`an Action may read ${readsPerActionMax} records at most`)
     this.#readRecords.set(resource, seen)
   }
 
@@ -246,7 +250,8 @@ export class VerbContext {
     for (const { noun, id, version } of this.#readRecords.values()) {
       if (fixed === undefined || this.fixedVersion(noun, id) === undefined) records.push({ noun, id, version })
     }
-    const lookups = fixed === undefined ? this.#lookups : this.#lookups.filter((lookup) => !fixed.lookups.includes(lookup))
+    const lookups =
+      fixed === undefined ? this.#lookups : this.#lookups.filter((lookup) => !fixed.lookups.includes(lookup))
     return { records, lookups }
   }
 
@@ -273,7 +278,8 @@ export class VerbContext {
     const holds = new Set<string>()
     if (this.run.plan.claim.target !== null) holds.add(recordResource(this.verb.noun, this.run.plan.claim.target))
     for (const { noun, id } of reads.records) if (this.#holdsNoun(noun)) holds.add(recordResource(noun, id))
-    for (const { noun, field, value } of reads.lookups) if (this.#holdsNoun(noun)) holds.add(lookupResource(noun, field, value))
+    for (const { noun, field, value } of reads.lookups)
+      if (this.#holdsNoun(noun)) holds.add(lookupResource(noun, field, value))
     return [...holds]
   }
 

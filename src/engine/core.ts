@@ -54,7 +54,8 @@ export interface Flight {
 }
 
 /** How a call's run ended: with its own settled Action, or with the one its key turned out to be bound to. */
-export type Ended = { readonly kind: 'settled'; readonly action: SettledAction } | { readonly kind: 'found'; readonly action: Action }
+export type Ended =
+  { readonly kind: 'settled'; readonly action: SettledAction } | { readonly kind: 'found'; readonly action: Action }
 
 /** A run as the rest of the engine sees it. */
 export interface RunningAction extends Flight {

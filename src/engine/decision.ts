@@ -21,12 +21,17 @@ export type Decision =
  * Compares each record that the caller decided on with what it is now, its own queued writes laid over (W2, W3). What is
  * read here is validated by the commit that follows, so the answer holds in that very transaction.
  */
-export async function checkDecision(run: Running, verb: Verb, context: VerbContext): Promise<Decision> {
-  const predecessor = await checkPredecessor(run, context)
+export async function checkDecision(
+  run: Running,
+  verb: Verb,
+  context: VerbContext,
+  decided: Readonly<Record<string, number>>,
+): Promise<Decision> {
+  const predecessor = run.hasEffect ? null : await checkPredecessor(run, context)
   if (predecessor !== null) return predecessor
   const stale: StaleRecord[] = []
   const current: Record<string, number> = {}
-  for (const [record, decidedAgainst] of Object.entries(run.plan.claim.decidedAgainst)) {
+  for (const [record, decidedAgainst] of Object.entries(decided)) {
     const compared = await compare(run, verb, context, record, decidedAgainst)
     if (compared.current !== null) current[record] = compared.current
     if (compared.stale !== null) stale.push(compared.stale)
@@ -83,16 +88,24 @@ interface Compared {
   readonly stale: StaleRecord | null
 }
 
-async function compare(run: Running, verb: Verb, context: VerbContext, record: string, decidedAgainst: number): Promise<Compared> {
+async function compare(
+  run: Running,
+  verb: Verb,
+  context: VerbContext,
+  record: string,
+  decidedAgainst: number,
+): Promise<Compared> {
   const { store } = run.core
   const { namespace } = run.plan.claim
   const { plural, id } = parseRecordKey(record) ?? { plural: '', id: '' }
   const noun = run.plan.startup.nounsByPlural.get(plural)
   const current = noun === undefined ? null : await context.read(noun.name, id)
-  if (noun === undefined || current === null) return { current: null, stale: { record, decidedAgainst, current: null, changes: [] } }
+  if (noun === undefined || current === null)
+    return { current: null, stale: { record, decidedAgainst, current: null, changes: [] } }
   if (current.version === decidedAgainst) return { current: current.version, stale: null }
   const decidedOn = await store.recordAt(namespace, noun.name, id, decidedAgainst)
-  if (decidedOn === null) return { current: current.version, stale: { record, decidedAgainst, current: current.version, changes: [] } }
+  if (decidedOn === null)
+    return { current: current.version, stale: { record, decidedAgainst, current: current.version, changes: [] } }
   const since = await versionsSince(run, noun, id, decidedAgainst, current.version)
   const own = await ownAmong(run, new Set(since.map(({ action }) => action)))
   const changes = staleChanges({
@@ -102,13 +115,28 @@ async function compare(run: Running, verb: Verb, context: VerbContext, record: s
     isOwn: (action) => own.has(action),
     dependsOn: (field) => dependsOn(run, verb, noun, field),
   })
-  return { current: current.version, stale: changes.length === 0 ? null : { record, decidedAgainst, current: current.version, changes } }
+  return {
+    current: current.version,
+    stale: changes.length === 0 ? null : { record, decidedAgainst, current: current.version, changes },
+  }
 }
 
-async function versionsSince(run: Running, noun: Noun, id: string, after: number, upTo: number): Promise<RecordVersion[]> {
+async function versionsSince(
+  run: Running,
+  noun: Noun,
+  id: string,
+  after: number,
+  upTo: number,
+): Promise<RecordVersion[]> {
   const since: RecordVersion[] = []
   while ((since.at(-1)?.version ?? after) < upTo) {
-    const page = await run.core.store.versions(run.plan.claim.namespace, noun.name, id, since.at(-1)?.version ?? after, versionsPageMax)
+    const page = await run.core.store.versions(
+      run.plan.claim.namespace,
+      noun.name,
+      id,
+      since.at(-1)?.version ?? after,
+      versionsPageMax,
+    )
     if (page.length === 0) break
     since.push(...page.filter(({ version }) => version <= upTo))
   }

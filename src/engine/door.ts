@@ -26,7 +26,9 @@ function tokenHash(token: string): Buffer {
 export function enter(core: Core, token: string | null, namespace: string | null): Worker | Promise<Worker> {
   if (token === null) throw problem('unauthorized', 'Send a token: Authorization: Bearer <token>.')
   const worker = core.store.workerOfToken(tokenHash(token))
-  return worker instanceof Promise ? worker.then((found) => admitWorker(core, found, namespace)) : admitWorker(core, worker, namespace)
+  return worker instanceof Promise
+    ? worker.then((found) => admitWorker(core, found, namespace))
+    : admitWorker(core, worker, namespace)
 }
 
 function admitWorker(core: Core, worker: Worker | null, namespace: string | null): Worker {
@@ -58,8 +60,10 @@ export interface Admitted {
 export async function admit(core: Core, call: Call, operation: string, input: ParsedInput): Promise<Admitted> {
   const startup = startupOf(core, call.route.namespace)
   const verb = startup.verbs.get(operation)
-  if (verb === undefined || (verb.target === 'record') !== (call.route.id !== null)) throw operationNotFound(startup, call.route)
-  if (!may(call.worker, operation)) throw problem('forbidden', `${call.worker.name} has no grant ${operation}.`, { grant: operation })
+  if (verb === undefined || (verb.target === 'record') !== (call.route.id !== null))
+    throw operationNotFound(startup, call.route)
+  if (!may(call.worker, operation))
+    throw problem('forbidden', `${call.worker.name} has no grant ${operation}.`, { grant: operation })
   const { id } = call.route
   // A deleted target passes: the Action goes on record, refused, since its caller must learn it under this very key (R2).
   if (id !== null && (await core.store.record(startup.namespace, verb.noun, id)) === null) {
@@ -103,11 +107,13 @@ export function decisionOf(startup: Startup, { route, versions }: Call): Readonl
   const decided: Record<string, number> = {}
   for (const [record, version] of versions.records) {
     const { plural } = parseRecordKey(record) ?? { plural: '' }
-    if (!startup.nounsByPlural.has(plural)) throw problem('invalid-record-version', `Record-Version names ${record}, and there are no ${plural}.`)
+    if (!startup.nounsByPlural.has(plural))
+      throw problem('invalid-record-version', `Record-Version names ${record}, and there are no ${plural}.`)
     decided[record] = version
   }
   if (versions.target === undefined) return decided
-  if (route.id === null) throw problem('invalid-record-version', 'Record-Version gives a Version alone, and this call has no target record.')
+  if (route.id === null)
+    throw problem('invalid-record-version', 'Record-Version gives a Version alone, and this call has no target record.')
   const target = recordKey(route.nouns, route.id)
   if (target in decided) throw problem('invalid-record-version', `Record-Version names ${target} twice.`)
   return { ...decided, [target]: versions.target }
@@ -118,5 +124,8 @@ const nothingDecided: Readonly<Record<string, number>> = {}
 /** The call that this one is queued behind must be known (W3): until then it may come again, with nothing on record. */
 async function mustKnowPredecessor(core: Core, { worker, decidedAfter }: Call): Promise<void> {
   if (decidedAfter === null || (await actionOfKey(core, worker.id, decidedAfter)) !== null) return
-  throw problem('predecessor-unknown', 'Decided-After names a key under which nothing is on record yet: send that call first.')
+  throw problem(
+    'predecessor-unknown',
+    'Decided-After names a key under which nothing is on record yet: send that call first.',
+  )
 }

@@ -88,7 +88,10 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
 function operationsOf(deployed: ReadonlyMap<string, DeployAnswer>): Map<string, Map<string, string>> {
   const operations = new Map<string, Map<string, string>>()
   for (const [namespace, { operations: known }] of deployed) {
-    operations.set(namespace, new Map(known.map(({ nouns, operation }) => [`${nouns}/${operation.split('.')[1]}`, operation])))
+    operations.set(
+      namespace,
+      new Map(known.map(({ nouns, operation }) => [`${nouns}/${operation.split('.')[1]}`, operation])),
+    )
   }
   return operations
 }

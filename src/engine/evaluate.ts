@@ -15,13 +15,22 @@ import { retryAdvice, type ItemFacts } from './settle.ts'
 
 /** What one evaluation of a Verb came to. Only an outcome is ever settled; the rest runs again or is somebody else's. */
 export type Evaluation =
-  | { readonly kind: 'outcome'; readonly outcome: Outcome; readonly context: VerbContext | null; readonly item: ItemFacts | null }
+  | {
+      readonly kind: 'outcome'
+      readonly outcome: Outcome
+      readonly context: VerbContext | null
+      readonly item: ItemFacts | null
+    }
   /** `read`: the resources that it had read, to take its turn on. */
   | { readonly kind: 'conflict'; readonly read: readonly string[] }
   /** The store could not be read or written: nothing came of it. */
   | { readonly kind: 'unavailable'; readonly error: Error }
   | { readonly kind: 'blocked'; readonly blocked: Blocked }
-  | { readonly kind: 'waiting'; readonly waitingFor: WaitingFor; /** Null: until the next deploy. */ readonly until: ActionId | null }
+  | {
+      readonly kind: 'waiting'
+      readonly waitingFor: WaitingFor
+      /** Null: until the next deploy. */ readonly until: ActionId | null
+    }
   | { readonly kind: 'lost' }
   | { readonly kind: 'given-back' }
 
@@ -29,7 +38,11 @@ export type Evaluation =
  * Runs the Verb once: the checks that belong to its run (W2, W3), then the author's function, then what it came to. The
  * context may end it at any moment (a time-out, a cancel, a stop): what the author's function does from then on is nobody's.
  */
-export async function evaluate(run: Running, onContext: (context: VerbContext) => void, dry: DryRun | null = null): Promise<Evaluation> {
+export async function evaluate(
+  run: Running,
+  onContext: (context: VerbContext) => void,
+  dry: DryRun | null = null,
+): Promise<Evaluation> {
   const { verb } = run.plan
   if (verb === null) return { kind: 'waiting', waitingFor: 'definition', until: null }
   const context = new VerbContext(run, verb, dry)
@@ -44,11 +57,14 @@ async function runVerb(run: Running, verb: Verb, context: VerbContext): Promise<
     // Its recorded input no longer fits: it waits for a definition that it fits, rather than run on what nobody checked (N2).
     if (input === null) return { kind: 'waiting', waitingFor: 'definition', until: null }
     context.input = input.value
-    const decision = mustCheckDecision(run) ? await checkDecision(run, verb, context) : stands
-    if (decision.kind !== 'stands') return ofDecision(decision, context)
+    const decided = await decisionToCheck(run)
+    const decision = decided === null ? stands : await checkDecision(run, verb, context, decided)
+    if (decision.kind !== 'stands') return ofDecision(run, decision, context)
     const target = await readTarget(run, verb, context)
     if (target.deleted !== null) return refused(run, context, target.deleted)
-    const output = await (verb.run as (context: AuthorContext) => unknown)(new AuthorContext(context, input.value, target.view))
+    const output = await (verb.run as (context: AuthorContext) => unknown)(
+      new AuthorContext(context, input.value, target.view),
+    )
     context.open()
     context.mustBeIdle()
     return ofOutput(run, context, output)
@@ -78,10 +94,25 @@ async function readTarget(run: Running, verb: Verb, context: VerbContext): Promi
   return { view: null, deleted: { code: 'record-deleted', message, record: recordKey(noun.plural, target) } }
 }
 
-/** Whether what the caller decided on is still to be compared: until the first step with an effect has started (W2, W3). */
-function mustCheckDecision(run: Running): boolean {
-  if (run.hasEffect) return false
-  return run.plan.claim.decidedAfter.length > 0 || Object.keys(run.plan.claim.decidedAgainst).length > 0
+/**
+ * What the caller's decision is still to be compared with (W2, W3): all of it until the first step with an effect has started
+ * in the chain; after that only Versions that this very retry brought, until it starts a step of its own (A1).
+ */
+async function decisionToCheck({
+  plan,
+  core,
+  journal,
+  id,
+  hasEffect,
+}: Running): Promise<Readonly<Record<string, number>> | null> {
+  const { decidedAgainst, decidedAfter, on, namespace } = plan.claim
+  const decided = Object.entries(decidedAgainst)
+  if (!hasEffect) return decided.length > 0 || decidedAfter.length > 0 ? decidedAgainst : null
+  if (on === null || decided.length === 0) return null
+  if ([...journal.values()].some(({ effect, action }) => effect && action === id)) return null
+  const before = (await core.store.action(namespace, on))?.decidedAgainst ?? {}
+  const brought = decided.filter(([record, version]) => before[record] !== version)
+  return brought.length > 0 ? Object.fromEntries(brought) : null
 }
 
 async function recordedInput(run: Running, verb: Verb): Promise<{ value: unknown } | null> {
@@ -89,18 +120,25 @@ async function recordedInput(run: Running, verb: Verb): Promise<{ value: unknown
   return 'faults' in checked ? null : checked
 }
 
-function ofDecision(decision: Exclude<Decision, { kind: 'stands' }>, context: VerbContext): Evaluation {
+function ofDecision(run: Running, decision: Exclude<Decision, { kind: 'stands' }>, context: VerbContext): Evaluation {
   if (decision.kind === 'waiting') return { kind: 'waiting', waitingFor: 'predecessor', until: decision.until }
-  return { kind: 'outcome', outcome: { status: 'refused', fix: decision.fix }, context, item: { records: decision.records } }
+  const { fix, records } = decision
+  // `refused` would say that nothing happened (V5).
+  if (run.hasHappened)
+    return failed(run, context, 'stale-after-step', `${fix.message ?? fix.code} A step of this chain had run already.`)
+  return { kind: 'outcome', outcome: { status: 'refused', fix }, context, item: { records } }
 }
 
 function ofOutput(run: Running, context: VerbContext, output: unknown): Evaluation {
   const unreached = context.unreachedStep()
-  if (unreached !== null) return failed(run, context, 'step-diverged', `The Verb no longer reaches its step ${unreached}, which has run.`)
+  if (unreached !== null)
+    return failed(run, context, 'step-diverged', `The Verb no longer reaches its step ${unreached}, which has run.`)
   const stored = toStorable(output, outputBytesMax)
-  if (stored.fault !== null) return failed(run, context, 'output-not-storable', `The output can't be kept: ${stored.fault}.`, 'pointless')
+  if (stored.fault !== null)
+    return failed(run, context, 'output-not-storable', `The output can't be kept: ${stored.fault}.`, 'pointless')
   context.units = run.plan.verb?.meter ? run.plan.verb.meter(context.input, output) : 1
-  if (!Number.isSafeInteger(context.units) || context.units < 0) throw new RangeError(`meter gave ${context.units}, not a whole number of units`)
+  if (!Number.isSafeInteger(context.units) || context.units < 0)
+    throw new RangeError(`meter gave ${context.units}, not a whole number of units`)
   return { kind: 'outcome', outcome: { status: 'succeeded', output: stored.text }, context, item: null }
 }
 
@@ -132,7 +170,13 @@ function ofEnding(run: Running, ending: Ending): Evaluation {
   }
 }
 
-function failed(run: Running, context: VerbContext | null, code: string, message: string, retry?: ActionError['retry']): Evaluation {
+function failed(
+  run: Running,
+  context: VerbContext | null,
+  code: string,
+  message: string,
+  retry?: ActionError['retry'],
+): Evaluation {
   const advice = retryAdvice(run)
   // An unknown outcome outweighs what the code alone would advise.
   const error = { code, message, retry: advice === 'unsafe' ? advice : (retry ?? advice) }
@@ -142,7 +186,12 @@ function failed(run: Running, context: VerbContext | null, code: string, message
 /** `refused` always means that nothing happened: after a step with an effect it is a failure instead (V5). */
 function refused(run: Running, context: VerbContext, fix: Fix): Evaluation {
   if (!run.hasHappened) return { kind: 'outcome', outcome: { status: 'refused', fix }, context, item: null }
-  return failed(run, context, 'refused-after-step', `Refused (${fix.code}${fix.message === undefined ? '' : `: ${fix.message}`}) after a step had run.`)
+  return failed(
+    run,
+    context,
+    'refused-after-step',
+    `Refused (${fix.code}${fix.message === undefined ? '' : `: ${fix.message}`}) after a step had run.`,
+  )
 }
 
 function describe(error: unknown): string {

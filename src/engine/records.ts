@@ -49,18 +49,25 @@ export function viewOf({ verb }: VerbContext, noun: Noun, record: StoredRecord):
   const reads = verb.reads.get(noun.name)
   const writes = verb.writes.get(noun.name)
   for (const [field, value] of Object.entries(record.fields)) {
-    if ((reads === undefined && writes === undefined) || reads?.has(field) || writes?.has(field)) view[field] = frozen(value)
+    if ((reads === undefined && writes === undefined) || reads?.has(field) || writes?.has(field))
+      view[field] = frozen(value)
   }
   return Object.freeze(view)
 }
 
 function wholeView(noun: Noun, record: StoredRecord): RecordView {
-  return Object.freeze({ $id: record.id, $noun: noun.name, $version: record.version, ...(frozen(record.fields) as object) })
+  return Object.freeze({
+    $id: record.id,
+    $noun: noun.name,
+    $version: record.version,
+    ...(frozen(record.fields) as object),
+  })
 }
 
 async function get(context: VerbContext, noun: Noun, id: string): Promise<RecordView> {
   const view = await maybe(context, noun, id)
-  if (view === null) throw new Refusal('record-not-found', `There is no ${noun.name} ${id}.`, { record: recordKey(noun.plural, id) })
+  if (view === null)
+    throw new Refusal('record-not-found', `There is no ${noun.name} ${id}.`, { record: recordKey(noun.plural, id) })
   return view
 }
 
@@ -80,26 +87,45 @@ async function current(context: VerbContext, noun: Noun, id: string): Promise<St
   return own === undefined ? context.read(noun.name, id) : own
 }
 
-async function find(context: VerbContext, noun: Noun, filter: Readonly<Record<string, unknown>>, limit: number): Promise<RecordView[]> {
+async function find(
+  context: VerbContext,
+  noun: Noun,
+  filter: Readonly<Record<string, unknown>>,
+  limit: number,
+): Promise<RecordView[]> {
   const [[field, wanted] = [undefined, undefined], ...others] = Object.entries(filter)
-  if (field === undefined || others.length > 0) throw new TypeError(`find takes one field of ${noun.name}: ${[...noun.index, ...noun.unique].join(', ')}`)
-  if (!noun.index.has(field) && !noun.unique.has(field)) throw new TypeError(`${noun.name}.${field} is no declared index`)
+  if (field === undefined || others.length > 0)
+    throw new TypeError(`find takes one field of ${noun.name}: ${[...noun.index, ...noun.unique].join(', ')}`)
+  if (!noun.index.has(field) && !noun.unique.has(field))
+    throw new TypeError(`${noun.name}.${field} is no declared index`)
   const { reads, writes } = { reads: context.verb.reads.get(noun.name), writes: context.verb.writes.get(noun.name) }
   if ((reads || writes) && !reads?.has(field) && !writes?.has(field)) {
     throw new TypeError(`${context.verb.operation} does not declare that it reads ${noun.name}.${field}`)
   }
-  if (!Number.isInteger(limit) || limit < 1 || limit > findLimitMax) throw new RangeError(`find takes a limit from 1 to ${findLimitMax}`)
+  if (!Number.isInteger(limit) || limit < 1 || limit > findLimitMax)
+    throw new RangeError(`find takes a limit from 1 to ${findLimitMax}`)
   const value = indexValue(wanted)
   if (value === undefined) return []
   const found = await lookUp(context, noun, field, value, limit)
   return found.slice(0, limit).map((record) => shown(context, noun, record))
 }
 
-async function lookUp(context: VerbContext, noun: Noun, field: string, value: IndexValue, limit: number): Promise<StoredRecord[]> {
+async function lookUp(
+  context: VerbContext,
+  noun: Noun,
+  field: string,
+  value: IndexValue,
+  limit: number,
+): Promise<StoredRecord[]> {
   return context.buffered.over(noun.name, field, value, await context.lookUp(noun.name, field, value, limit))
 }
 
-async function create(context: VerbContext, noun: Noun, given: Readonly<Record<string, unknown>>, id: string | undefined): Promise<RecordView> {
+async function create(
+  context: VerbContext,
+  noun: Noun,
+  given: Readonly<Record<string, unknown>>,
+  id: string | undefined,
+): Promise<RecordView> {
   if (id !== undefined && !isRecordId(id)) throw new TypeError(`a record's id is 1 to 64 of A-Z a-z 0-9 _ -`)
   if (id !== undefined) await mustBeUnused(context, noun, id)
   const newId = id ?? context.newId(noun)
@@ -109,11 +135,20 @@ async function create(context: VerbContext, noun: Noun, given: Readonly<Record<s
   return wholeView(noun, context.buffered.put(noun, newId, null, fields))
 }
 
-async function update(context: VerbContext, noun: Noun, id: string, patch: Readonly<Record<string, unknown>>): Promise<RecordView> {
+async function update(
+  context: VerbContext,
+  noun: Noun,
+  id: string,
+  patch: Readonly<Record<string, unknown>>,
+): Promise<RecordView> {
   const before = await changeable(context, noun, id)
   const writes = context.verb.writes.get(noun.name)
-  const undeclared = writes && !context.buffered.isCreated(noun.name, id) ? Object.keys(patch).find((field) => !writes.has(field)) : undefined
-  if (undeclared !== undefined) throw new TypeError(`${context.verb.operation} does not declare that it writes ${noun.name}.${undeclared}`)
+  const undeclared =
+    writes && !context.buffered.isCreated(noun.name, id)
+      ? Object.keys(patch).find((field) => !writes.has(field))
+      : undefined
+  if (undeclared !== undefined)
+    throw new TypeError(`${context.verb.operation} does not declare that it writes ${noun.name}.${undeclared}`)
   const fields = await checked(noun, withoutAbsent({ ...before.fields, ...patch }))
   await mustBeUnique(context, noun, id, before.fields, fields)
   context.open()
@@ -130,14 +165,19 @@ async function remove(context: VerbContext, noun: Noun, id: string): Promise<voi
 async function changeable(context: VerbContext, noun: Noun, id: string): Promise<StoredRecord> {
   const { verb, run } = context
   const record = await current(context, noun, id)
-  if (record === null) throw new Refusal('record-not-found', `There is no ${noun.name} ${id}.`, { record: recordKey(noun.plural, id) })
+  if (record === null)
+    throw new Refusal('record-not-found', `There is no ${noun.name} ${id}.`, { record: recordKey(noun.plural, id) })
   if (context.buffered.isCreated(noun.name, id)) return record
   if (verb.reads.has(noun.name) && !verb.writes.has(noun.name)) {
     throw new TypeError(`${verb.operation} declares ${noun.name} in reads alone, so it can't change one`)
   }
   const resource = recordResource(noun.name, id)
   if (run.fixed !== null && !run.fixed.holds.includes(resource)) {
-    context.stop({ kind: 'failed', code: 'not-held', message: `${verb.operation} changes ${noun.plural}/${id} after a step, and read it only then: read it before the first step.` })
+    context.stop({
+      kind: 'failed',
+      code: 'not-held',
+      message: `${verb.operation} changes ${noun.plural}/${id} after a step, and read it only then: read it before the first step.`,
+    })
   }
   return record
 }
@@ -145,11 +185,18 @@ async function changeable(context: VerbContext, noun: Noun, id: string): Promise
 /** An id is never used again, not after a deletion either (SPEC §1). */
 async function mustBeUnused(context: VerbContext, noun: Noun, id: string): Promise<void> {
   const own = context.buffered.get(noun.name, id)
-  const taken = own === undefined ? (await context.read(noun.name, id)) !== null || context.wasDeleted(noun.name, id) : true
+  const taken =
+    own === undefined ? (await context.read(noun.name, id)) !== null || context.wasDeleted(noun.name, id) : true
   if (taken) throw new NotUnique(noun.name, '$id')
 }
 
-async function mustBeUnique(context: VerbContext, noun: Noun, id: string, before: Fields, after: Fields): Promise<void> {
+async function mustBeUnique(
+  context: VerbContext,
+  noun: Noun,
+  id: string,
+  before: Fields,
+  after: Fields,
+): Promise<void> {
   for (const field of noun.unique) {
     const value = indexValue(after[field])
     if (value === undefined || value === before[field]) continue

@@ -22,7 +22,12 @@ export async function recover(core: Core): Promise<void> {
     .catch((error: unknown) => core.log.error({ err: String(error) }, 'taking over pending Actions failed'))
 }
 
-async function takeOver(core: Core, workers: ReadonlyMap<string, Worker>, suspects: PendingListing[], lane: Lane): Promise<void> {
+async function takeOver(
+  core: Core,
+  workers: ReadonlyMap<string, Worker>,
+  suspects: PendingListing[],
+  lane: Lane,
+): Promise<void> {
   let after = 0
   let count = 0
   for (;;) {
@@ -46,7 +51,11 @@ function isOurs(core: Core, { action, namespace, waitingFor }: PendingListing): 
   return !core.runs.has(action) && core.startups.has(namespace) && waitingFor !== 'approval'
 }
 
-async function resumeSuspects(core: Core, workers: ReadonlyMap<string, Worker>, suspects: PendingListing[]): Promise<void> {
+async function resumeSuspects(
+  core: Core,
+  workers: ReadonlyMap<string, Worker>,
+  suspects: PendingListing[],
+): Promise<void> {
   // Fewest crashes first: what merely ran beside the culprit settles before that takes the process down again.
   suspects.sort((left, right) => left.crashes - right.crashes)
   for (const listing of suspects) {
@@ -70,7 +79,13 @@ async function resume(core: Core, workers: ReadonlyMap<string, Worker>, listing:
 }
 
 /** The process died under it 20 times without progress (V4): it is settled, and a person looks at it. */
-async function condemn(core: Core, action: PendingAction, lease: Lease, state: RunState, workers: ReadonlyMap<string, Worker>): Promise<void> {
+async function condemn(
+  core: Core,
+  action: PendingAction,
+  lease: Lease,
+  state: RunState,
+  workers: ReadonlyMap<string, Worker>,
+): Promise<void> {
   core.log.error({ action: action.id, crashes: state.crashes }, 'the process died under an Action again and again')
   const run = new Run(core, await planOf(core, action, lease, state, workers))
   await run.condemn({
@@ -79,13 +94,47 @@ async function condemn(core: Core, action: PendingAction, lease: Lease, state: R
   })
 }
 
-async function planOf(core: Core, action: PendingAction, lease: Lease, state: RunState, workers: ReadonlyMap<string, Worker>) {
+async function planOf(
+  core: Core,
+  action: PendingAction,
+  lease: Lease,
+  state: RunState,
+  workers: ReadonlyMap<string, Worker>,
+) {
   const startup = core.startups.get(action.namespace)
   if (startup === undefined) throw new Error(`${action.namespace} is not served`)
   const root = action.root === action.id ? action : ((await core.store.action(action.namespace, action.root)) ?? action)
-  const { id, namespace, workerId, worker, key, bound, verb, target, input, mode, on, decidedAgainst, decidedAfter, createdAt } = action
+  const {
+    id,
+    namespace,
+    workerId,
+    worker,
+    key,
+    bound,
+    verb,
+    target,
+    input,
+    mode,
+    on,
+    decidedAgainst,
+    decidedAfter,
+    createdAt,
+  } = action
   const claim: Claim = {
-    id, namespace, workerId, worker, key, bound, verb, target, input, mode, on, decidedAgainst, decidedAfter, createdAt,
+    id,
+    namespace,
+    workerId,
+    worker,
+    key,
+    bound,
+    verb,
+    target,
+    input,
+    mode,
+    on,
+    decidedAgainst,
+    decidedAfter,
+    createdAt,
     waitingFor: action.waitingFor,
     running: true,
   }

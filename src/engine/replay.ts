@@ -15,5 +15,8 @@ export function differences(first: Bound, second: Bound): string[] {
 /** 409 `idempotency-mismatch` (K4): names the Action that the key is bound to, which is the same Worker's own. */
 export function mismatch(firstAction: ActionId, differs: readonly string[]): Problem {
   const what = `${differs.join(' and ')} ${differs.length === 1 ? 'is' : 'are'} another`
-  return problem('idempotency-mismatch', `This key is bound to ${firstAction}, whose ${what}. Nothing ran.`, { firstAction, differs })
+  return problem('idempotency-mismatch', `This key is bound to ${firstAction}, whose ${what}. Nothing ran.`, {
+    firstAction,
+    differs,
+  })
 }

@@ -1,7 +1,14 @@
 import type { Action, Outcome } from '../model/action.ts'
 import type { ActionId } from '../model/ids.ts'
 import type { JournalEntry, Fixed } from '../model/journal.ts'
-import { claimAheadMs, conflictsBeforeTurn, faultRetryMs, recordBusyMs, storeRetryMs, waitPollMs } from '../model/limits.ts'
+import {
+  claimAheadMs,
+  conflictsBeforeTurn,
+  faultRetryMs,
+  recordBusyMs,
+  storeRetryMs,
+  waitPollMs,
+} from '../model/limits.ts'
 import type { Blocked, Lease } from '../store/store.ts'
 import { StoreUnavailable } from '../store/store.ts'
 import type { VerbContext } from './context.ts'
@@ -144,11 +151,17 @@ export class Run implements Running, RunningAction {
 
   /** Called now and then by the clock: claims ahead what runs long, ends what runs too long (V5). */
   tick(nowMs: number): void {
-    if (this.lease === null && nowMs - this.startedMs >= claimAheadMs && this.#commit === null && this.#ended === null) {
+    if (
+      this.lease === null &&
+      nowMs - this.startedMs >= claimAheadMs &&
+      this.#commit === null &&
+      this.#ended === null
+    ) {
       // A store that can't take it now is asked again at the next tick; nobody was told anything yet.
       this.claimAhead().catch((error: unknown) => this.#expectUnavailable(error))
     }
-    if (this.context !== null && this.ranMs >= (this.plan.verb?.timeoutMs ?? Infinity)) this.context.end({ kind: 'timed-out' })
+    if (this.context !== null && this.ranMs >= (this.plan.verb?.timeoutMs ?? Infinity))
+      this.context.end({ kind: 'timed-out' })
   }
 
   /** The lease is another's, or the Action was settled by somebody else (cancelled): what runs here writes nothing more. */
@@ -281,12 +294,14 @@ export class Run implements Running, RunningAction {
   /** Another chain holds what this one needs: it waits, holding nothing itself, and runs again (V6). */
   async #afterBlock(blocked: Blocked): Promise<Ended | null> {
     const leftMs = recordBusyMs - this.#waitedForRecordMs
-    if (blocked.stuck || leftMs <= 0) return this.#settle({ kind: 'outcome', outcome: busyOutcome(blocked), context: null, item: null })
+    if (blocked.stuck || leftMs <= 0)
+      return this.#settle({ kind: 'outcome', outcome: busyOutcome(blocked), context: null, item: null })
     if (!(await this.claimAhead()) || this.lease === null) return null
     const lease = this.lease
     if (this.#turn.length > 0) await this.#persist(() => this.core.store.hold(lease, []))
     this.#turn = []
-    if ((await this.#persist(() => this.core.store.wait(lease, 'record', this.ranMs))) === 'lost') return this.#afterLoss()
+    if ((await this.#persist(() => this.core.store.wait(lease, 'record', this.ranMs))) === 'lost')
+      return this.#afterLoss()
     await this.#whileBlocked(blocked, leftMs)
     if (this.#givenBack) throw new GivenBack()
     if ((await this.#persist(() => this.core.store.wait(lease, null, this.ranMs))) === 'lost') return this.#afterLoss()
@@ -310,7 +325,8 @@ export class Run implements Running, RunningAction {
   async #afterWait(evaluation: Evaluation & { kind: 'waiting' }): Promise<Ended | null> {
     if (!(await this.claimAhead()) || this.lease === null) return null
     const lease = this.lease
-    if ((await this.#persist(() => this.core.store.wait(lease, evaluation.waitingFor, this.ranMs))) === 'lost') return this.#afterLoss()
+    if ((await this.#persist(() => this.core.store.wait(lease, evaluation.waitingFor, this.ranMs))) === 'lost')
+      return this.#afterLoss()
     if (evaluation.until === null) throw new GivenBack()
     await this.#whilePending(evaluation.until)
     if (this.#givenBack) throw new GivenBack()

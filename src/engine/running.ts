@@ -18,7 +18,12 @@ export interface RunPlan {
   readonly lease: Lease | null
   readonly state: RunState | null
   /** The chain's first Action: what derived keys are made from (V2). */
-  readonly origin: { readonly id: ActionId; readonly worker: string; readonly workerId: string; readonly key: string | null }
+  readonly origin: {
+    readonly id: ActionId
+    readonly worker: string
+    readonly workerId: string
+    readonly key: string | null
+  }
   /** Attempts so far, this one included. */
   readonly attempts: number
 }

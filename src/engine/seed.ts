@@ -32,7 +32,13 @@ export async function plant(core: Core, startup: Startup, call: CallDoor): Promi
 async function builtinWorker(core: Core, namespace: string): Promise<Worker> {
   const known = (await core.store.workers(namespace)).find(({ name }) => name === builtinWorkerName)
   if (known !== undefined) return known
-  const worker: Worker = { id: `worker_${core.ids.next()}`, namespace, name: builtinWorkerName, kind: 'app', grants: ['*'] }
+  const worker: Worker = {
+    id: `worker_${core.ids.next()}`,
+    namespace,
+    name: builtinWorkerName,
+    kind: 'app',
+    grants: ['*'],
+  }
   await core.store.addWorker(worker, null, null)
   return worker
 }
@@ -56,12 +62,18 @@ async function sow(startup: Startup, worker: Worker, seed: SeedCall, index: numb
     if (answer.kind === 'action' && answer.status === 'succeeded') return
     // One that failed at an earlier start keeps its key for ever; a mended definition sows under the next.
     if (answer.kind === 'action' && answer.replayed && answer.status !== 'pending') continue
-    throw new SeedFailed(`seed ${index + 1} (${seed.operation}) of ${startup.namespace} did not succeed: ${describe(answer)}`)
+    throw new SeedFailed(
+      `seed ${index + 1} (${seed.operation}) of ${startup.namespace} did not succeed: ${describe(answer)}`,
+    )
   }
 }
 
 function describe(answer: Answer): string {
   if (answer.kind === 'try') return 'it was only tried'
-  const action = JSON.parse(Buffer.from(answer.body).toString('utf8')) as { status: string; error: unknown; fix: unknown }
+  const action = JSON.parse(Buffer.from(answer.body).toString('utf8')) as {
+    status: string
+    error: unknown
+    fix: unknown
+  }
   return `${action.status} ${JSON.stringify(action.error ?? action.fix)}`
 }

@@ -13,7 +13,12 @@ export interface ItemFacts {
 const noReads: Reads = { records: [], lookups: [] }
 
 /** All that one commit settles: the Action, its records, its Event, its units, its inbox item and its holds, or nothing (V1). */
-export function settlementOf(run: Running, outcome: Outcome, context: VerbContext | null, facts: ItemFacts | null): Settlement {
+export function settlementOf(
+  run: Running,
+  outcome: Outcome,
+  context: VerbContext | null,
+  facts: ItemFacts | null,
+): Settlement {
   const succeeded = outcome.status === 'succeeded'
   return {
     by: run.lease === null ? { claim: run.plan.claim } : { lease: run.lease },
@@ -32,7 +37,11 @@ const noWrites: readonly RecordWrite[] = []
 
 /** The steps as the settled Action shows them: what was in flight then is unknown for good (V5). */
 function stepViews({ journal }: Running): StepView[] {
-  return [...journal.values()].map(({ step, status, attempts }) => ({ step, status: status === 'started' ? 'unknown' : status, attempts }))
+  return [...journal.values()].map(({ step, status, attempts }) => ({
+    step,
+    status: status === 'started' ? 'unknown' : status,
+    attempts,
+  }))
 }
 
 function eventTypeOf(run: Running, { status }: Outcome): string {

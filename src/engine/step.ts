@@ -48,7 +48,13 @@ class Rejection extends Error {
  * One step (V2): replayed from the chain's journal when it is done there, begun, tried again or refused otherwise. Nothing
  * outside the store is touched before the step's start is on disk.
  */
-export async function runStep(context: VerbContext, name: string, input: unknown, fn: StepFunction, options: StepOptions): Promise<unknown> {
+export async function runStep(
+  context: VerbContext,
+  name: string,
+  input: unknown,
+  fn: StepFunction,
+  options: StepOptions,
+): Promise<unknown> {
   const inputText = storedInput(name, input)
   checkStep(context, name, fn)
   const step = context.nextStep(name)
@@ -78,7 +84,13 @@ function knownEntry(context: VerbContext, step: string): JournalEntry | undefine
   return entry !== undefined && (entry.effect || context.run.hasEffect) ? entry : undefined
 }
 
-function freshEntry(context: VerbContext, step: string, generation: number, input: string | null, options: StepOptions): JournalEntry {
+function freshEntry(
+  context: VerbContext,
+  step: string,
+  generation: number,
+  input: string | null,
+  options: StepOptions,
+): JournalEntry {
   return {
     step,
     generation,
@@ -95,7 +107,12 @@ function freshEntry(context: VerbContext, step: string, generation: number, inpu
 }
 
 /** An outcome that nobody knows: asked again under the same key while its downstream still knows that, else a person decides (V2, V3). */
-async function resume(context: VerbContext, entry: JournalEntry, fn: StepFunction, options: StepOptions): Promise<unknown> {
+async function resume(
+  context: VerbContext,
+  entry: JournalEntry,
+  fn: StepFunction,
+  options: StepOptions,
+): Promise<unknown> {
   const { run } = context
   const own = entry.action === run.id
   if (entry.atMostOnce && own) return interrupt(context, entry, 'It may have run, and may run at most once.')
@@ -108,7 +125,12 @@ async function resume(context: VerbContext, entry: JournalEntry, fn: StepFunctio
 }
 
 /** Puts the start on disk, calls `fn`, journals how it ended; an unknown outcome is tried again with backoff (V2). */
-async function begin(context: VerbContext, begun: JournalEntry, fn: StepFunction, options: StepOptions): Promise<unknown> {
+async function begin(
+  context: VerbContext,
+  begun: JournalEntry,
+  fn: StepFunction,
+  options: StepOptions,
+): Promise<unknown> {
   let entry: JournalEntry = { ...begun, attempts: begun.attempts + 1 }
   await start(context, entry)
   for (;;) {
@@ -127,14 +149,22 @@ async function begin(context: VerbContext, begun: JournalEntry, fn: StepFunction
     }
     if (ended.fault !== undefined) {
       await journal(context, ended)
-      return context.stop({ kind: 'failed', code: 'output-not-storable', message: `What step ${entry.step} returned can't be kept: ${ended.fault}.` })
+      return context.stop({
+        kind: 'failed',
+        code: 'output-not-storable',
+        message: `What step ${entry.step} returned can't be kept: ${ended.fault}.`,
+      })
     }
     if (entry.attempts >= attemptsOf(options)) return unresolved(context, ended)
     await pause(context, entry.attempts)
     const ageMs = context.run.core.machine.now() - entry.startedAt
     if (entry.effect && ageMs >= entry.keyHoldsMs) {
       await journal(context, ended)
-      return interrupt(context, ended, `Its outcome is unknown, and its key is trusted for ${entry.keyHoldsMs} ms only.`)
+      return interrupt(
+        context,
+        ended,
+        `Its outcome is unknown, and its key is trusted for ${entry.keyHoldsMs} ms only.`,
+      )
     }
     entry = { ...entry, attempts: entry.attempts + 1 }
     await journal(context, entry)
@@ -149,7 +179,9 @@ async function start(context: VerbContext, entry: JournalEntry): Promise<void> {
   const lease = run.lease
   const fixed = entry.effect ? context.fixedNow() : null
   const effect =
-    fixed === null ? null : { reads: context.unfixedReads(), fixed, keep: run.hasEffect ? null : [...context.stepsReached] }
+    fixed === null
+      ? null
+      : { reads: context.unfixedReads(), fixed, keep: run.hasEffect ? null : [...context.stepsReached] }
   const answer = await run.persist(() => run.core.store.startStep({ lease, entry, effect, ranMs: run.ranMs }))
   if (answer.kind === 'blocked') return context.stop({ kind: 'blocked', blocked: answer })
   if (answer.kind === 'conflict') return context.stop({ kind: 'conflict', read: context.resourcesRead() })
@@ -157,7 +189,8 @@ async function start(context: VerbContext, entry: JournalEntry): Promise<void> {
   run.journal.set(entry.step, entry)
   if (effect === null) return
   run.fixed = effect.fixed
-  for (const step of effect.keep === null ? [] : run.journal.keys()) if (!effect.keep?.includes(step)) run.journal.delete(step)
+  for (const step of effect.keep === null ? [] : run.journal.keys())
+    if (!effect.keep?.includes(step)) run.journal.delete(step)
   // The start is on disk and `fn` must not be called: the evaluation ended meanwhile (a time-out, a stop).
   context.open()
 }
@@ -179,9 +212,13 @@ async function attempt(context: VerbContext, entry: JournalEntry, fn: StepFuncti
   } catch (error) {
     // The evaluation is over (a time-out, say): the settlement journals what was in flight as unknown (V5).
     context.open()
-    if (error instanceof Rejection) return { ...entry, status: 'rejected', outcome: JSON.stringify({ code: error.code, message: error.message }) }
+    if (error instanceof Rejection)
+      return { ...entry, status: 'rejected', outcome: JSON.stringify({ code: error.code, message: error.message }) }
     // Whatever else it throws leaves the outcome unknown: `fetch` throws when the connection breaks after the charge.
-    context.run.core.log.warn({ action: context.run.id, step: entry.step, attempt: entry.attempts, err: String(error) }, 'a step threw')
+    context.run.core.log.warn(
+      { action: context.run.id, step: entry.step, attempt: entry.attempts, err: String(error) },
+      'a step threw',
+    )
     return { ...entry, status: 'unknown' }
   }
 }
@@ -191,7 +228,8 @@ async function journal(context: VerbContext, entry: Attempt): Promise<void> {
   const { fault: _, ...journaled } = entry
   const lease = run.lease
   if (lease === null) return context.stop({ kind: 'lost' })
-  if ((await run.persist(() => run.core.store.endStep(lease, journaled, run.ranMs))) === 'lost') return context.stop({ kind: 'lost' })
+  if ((await run.persist(() => run.core.store.endStep(lease, journaled, run.ranMs))) === 'lost')
+    return context.stop({ kind: 'lost' })
   run.journal.set(entry.step, journaled)
   context.open()
 }
@@ -204,7 +242,11 @@ async function unresolved(context: VerbContext, entry: Attempt): Promise<never> 
 
 async function interrupt(context: VerbContext, entry: JournalEntry, reason: string): Promise<never> {
   if (entry.status !== 'unknown') await journal(context, { ...entry, status: 'unknown' })
-  return context.stop({ kind: 'failed', code: 'step-interrupted', message: `Step ${entry.step} was interrupted. ${reason}` })
+  return context.stop({
+    kind: 'failed',
+    code: 'step-interrupted',
+    message: `Step ${entry.step} was interrupted. ${reason}`,
+  })
 }
 
 /** Exponential backoff with full jitter (V2); ends early when the evaluation does. */
@@ -239,7 +281,8 @@ async function standIn(
     return context.stop({ kind: 'failed', code: 'dry-run-incomplete', message: `Step ${step} has no try stand-in.` })
   }
   const stored = toStorable(await options.try({ input: parsed(input) }), outputBytesMax)
-  if (stored.fault !== null) throw new TypeError(`what the try stand-in of ${step} returned can't be kept: ${stored.fault}`)
+  if (stored.fault !== null)
+    throw new TypeError(`what the try stand-in of ${step} returned can't be kept: ${stored.fault}`)
   dry.steps.push({ step, status: 'done', attempts: 0 })
   return parsed(stored.text)
 }
@@ -249,7 +292,8 @@ function checkStep(context: VerbContext, name: string, fn: unknown): void {
     throw new TypeError(`a step's name is 1 to ${stepNameMax} letters, digits, _ or -`)
   }
   if (typeof fn !== 'function') throw new TypeError(`step ${name} needs a function`)
-  if (context.stepsReached.size >= stepsPerActionMax) throw new RangeError(`an Action may have ${stepsPerActionMax} steps at most`)
+  if (context.stepsReached.size >= stepsPerActionMax)
+    throw new RangeError(`an Action may have ${stepsPerActionMax} steps at most`)
 }
 
 function storedInput(name: string, input: unknown): string | null {
@@ -260,7 +304,8 @@ function storedInput(name: string, input: unknown): string | null {
 }
 
 function mustMatch(entry: JournalEntry, input: string | null): void {
-  if (!sameText(entry.input, input)) throw new StepDiverged(entry.step, `Step ${entry.step} was reached with another input than the one it ran with.`)
+  if (!sameText(entry.input, input))
+    throw new StepDiverged(entry.step, `Step ${entry.step} was reached with another input than the one it ran with.`)
 }
 
 function sameText(left: string | null, right: string | null): boolean {

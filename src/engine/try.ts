@@ -25,7 +25,11 @@ export async function dryRun(core: Core, request: Call, input: ParsedInput, oper
   for (let runs = 0; runs < dryRunsMax; runs++) {
     const dry: DryRun = { steps: [], incomplete: null, waitingFor: null }
     const run = new Run(core, planOf(core, request, operation, input, admitted))
-    const evaluation = await bounded(run, admitted, evaluate(run, (context) => (run.context = context), dry))
+    const evaluation = await bounded(
+      run,
+      admitted,
+      evaluate(run, (context) => (run.context = context), dry),
+    )
     const context = contextOf(evaluation)
     if (context !== null && !(await core.store.validate(run.plan.claim.namespace, context.unfixedReads()))) continue
     return { kind: 'try', body: await resultOf(core, admitted.startup, dry, evaluation) }
@@ -48,7 +52,8 @@ function contextOf(evaluation: Evaluation): VerbContext | null {
 }
 
 async function resultOf(core: Core, startup: Startup, dry: DryRun, evaluation: Evaluation): Promise<string> {
-  if (evaluation.kind !== 'outcome') throw new Error(`a dry run waits for nothing and holds nothing, and came to ${evaluation.kind}`)
+  if (evaluation.kind !== 'outcome')
+    throw new Error(`a dry run waits for nothing and holds nothing, and came to ${evaluation.kind}`)
   const { outcome, context } = evaluation
   const writes = outcome.status === 'succeeded' ? (context?.writes() ?? []) : []
   const result = {
@@ -60,7 +65,11 @@ async function resultOf(core: Core, startup: Startup, dry: DryRun, evaluation: E
     fix: fixOf(outcome),
     waitingFor: dry.waitingFor ?? (await wouldWait(core, startup, context, writes)),
     events: context === null ? [] : [wouldBeEvent(core, startup, context, outcome, writes)],
-    changes: writes.map(({ noun, id, version, changes }) => ({ record: keyOf(startup, noun, id), version, changes: changes.map(shownChange) })),
+    changes: writes.map(({ noun, id, version, changes }) => ({
+      record: keyOf(startup, noun, id),
+      version,
+      changes: changes.map(shownChange),
+    })),
     reads: readsOf(startup, context),
     steps: dry.steps,
   }
@@ -76,19 +85,33 @@ function fixOf(outcome: Outcome): Fix | null {
 }
 
 /** Whether the real call would meet a hold of another chain (V6); a try waits for nothing. */
-async function wouldWait(core: Core, startup: Startup, context: VerbContext | null, writes: readonly RecordWrite[]): Promise<'record' | null> {
+async function wouldWait(
+  core: Core,
+  startup: Startup,
+  context: VerbContext | null,
+  writes: readonly RecordWrite[],
+): Promise<'record' | null> {
   const holds = context !== null && context.dry !== null && context.dry.steps.length > 0 ? context.fixedNow().holds : []
   const resources = [...holds, ...writes.flatMap(resourcesOf)]
-  return resources.length > 0 && (await core.store.blocker(startup.namespace, resources, null)) !== null ? 'record' : null
+  return resources.length > 0 && (await core.store.blocker(startup.namespace, resources, null)) !== null
+    ? 'record'
+    : null
 }
 
-function wouldBeEvent(core: Core, startup: Startup, context: VerbContext, outcome: Outcome, writes: readonly RecordWrite[]) {
+function wouldBeEvent(
+  core: Core,
+  startup: Startup,
+  context: VerbContext,
+  outcome: Outcome,
+  writes: readonly RecordWrite[],
+) {
   const status: SettledStatus = outcome.status
   return {
     type: context.verb.eventTypes[status],
     worker: context.run.plan.worker.name,
     records: writes.map(({ noun, id, version }) => ({ record: keyOf(startup, noun, id), version })),
-    data: outcome.status === 'succeeded' ? (JSON.parse(outcome.output) as unknown) : (errorOf(outcome) ?? fixOf(outcome)),
+    data:
+      outcome.status === 'succeeded' ? (JSON.parse(outcome.output) as unknown) : (errorOf(outcome) ?? fixOf(outcome)),
     at: isoTime(core.machine.now()),
   }
 }
@@ -99,7 +122,8 @@ function shownChange({ field, from, to }: { field: string; from?: unknown; to?: 
 
 function readsOf(startup: Startup, context: VerbContext | null): Record<string, number> {
   const reads: Record<string, number> = {}
-  for (const { noun, id, version } of context?.unfixedReads().records ?? []) if (version > 0) reads[keyOf(startup, noun, id)] = version
+  for (const { noun, id, version } of context?.unfixedReads().records ?? [])
+    if (version > 0) reads[keyOf(startup, noun, id)] = version
   return reads
 }
 
@@ -107,7 +131,13 @@ function keyOf(startup: Startup, noun: string, id: string): string {
   return recordKey(startup.nouns.get(noun)?.plural ?? noun, id)
 }
 
-function planOf(core: Core, { worker, route, decidedAfter }: Call, operation: string, input: ParsedInput, admitted: Admitted) {
+function planOf(
+  core: Core,
+  { worker, route, decidedAfter }: Call,
+  operation: string,
+  input: ParsedInput,
+  admitted: Admitted,
+) {
   const id: ActionId = `act_${core.ids.next()}`
   const claim = {
     id,
@@ -128,5 +158,15 @@ function planOf(core: Core, { worker, route, decidedAfter }: Call, operation: st
     running: true,
   }
   const origin = { id, worker: worker.name, workerId: worker.id, key: null }
-  return { startup: admitted.startup, verb: admitted.verb, worker, claim, input: admitted.input, lease: null, state: null, origin, attempts: 1 }
+  return {
+    startup: admitted.startup,
+    verb: admitted.verb,
+    worker,
+    claim,
+    input: admitted.input,
+    lease: null,
+    state: null,
+    origin,
+    attempts: 1,
+  }
 }

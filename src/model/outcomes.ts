@@ -206,6 +206,3 @@ export const outcomes = {
     mend: 'Retry it, or divide the script into shorter ones. Use `$.send` for what needs no waiting.',
   },
 } as const satisfies Readonly<Record<string, OutcomeEntry>>
-
-/** A code with which the platform settles an Action: `verb-threw`, `stale-decision`, … */
-export type OutcomeCode = keyof typeof outcomes

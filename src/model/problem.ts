@@ -1,7 +1,7 @@
 import { problems, type ProblemCode, type ProblemEntry } from './problems.ts'
 
 export { problems, type ProblemCode, type ProblemEntry } from './problems.ts'
-export { outcomes, type OutcomeCode, type OutcomeEntry } from './outcomes.ts'
+export { outcomes, type OutcomeEntry } from './outcomes.ts'
 
 /**
  * A request turned away at the door, with a code of the registry (§11). Thrown, never returned; `http/` turns it into an

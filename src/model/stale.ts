@@ -45,7 +45,12 @@ export function staleChanges(comparison: Comparison): StaleChange[] {
   const stale: StaleChange[] = []
   for (const field of new Set([...expected.keys(), ...Object.keys(comparison.current)])) {
     if (!comparison.dependsOn(field) || sameJson(expected.get(field), comparison.current[field])) continue
-    stale.push({ field, from: expected.get(field) ?? null, to: comparison.current[field] ?? null, action: lastChange.get(field) ?? null })
+    stale.push({
+      field,
+      from: expected.get(field) ?? null,
+      to: comparison.current[field] ?? null,
+      action: lastChange.get(field) ?? null,
+    })
   }
   return stale
 }
@@ -64,7 +69,16 @@ export function staleFix(
   retryWith: { verb: string; target: string | null; input: unknown; decidedAgainst: Readonly<Record<string, number>> },
 ): Fix {
   const names = records.map(({ record, changes, current }) =>
-    current === null ? `${record} is gone` : changes.length === 0 ? `${record} has no such Version` : `${record} changed in ${changes.map(({ field }) => field).join(', ')}`,
+    current === null
+      ? `${record} is gone`
+      : changes.length === 0
+        ? `${record} has no such Version`
+        : `${record} changed in ${changes.map(({ field }) => field).join(', ')}`,
   )
-  return { code: 'stale-decision', message: `What this was decided on no longer stands: ${names.join('; ')}.`, records, retryWith }
+  return {
+    code: 'stale-decision',
+    message: `What this was decided on no longer stands: ${names.join('; ')}.`,
+    records,
+    retryWith,
+  }
 }

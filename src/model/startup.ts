@@ -77,4 +77,5 @@ export type Checked = { readonly value: unknown } | { readonly faults: readonly 
 export type Check = (value: unknown) => Checked | Promise<Checked>
 
 /** A Standard Schema that also tells its JSON Schema: what fields and inputs are defined with. */
-export type Schema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output> & StandardJSONSchemaV1<Input, Output>
+export type Schema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output> &
+  StandardJSONSchemaV1<Input, Output>

@@ -11,7 +11,7 @@ import type {
 import type { ActionId, EventId, ItemId } from '../model/ids.ts'
 import type { Fixed, JournalEntry } from '../model/journal.ts'
 import type { Key } from '../model/key.ts'
-import type { IndexValue, LookupRead, RecordVersion, RecordWrite, Reads, StoredRecord } from '../model/record.ts'
+import type { IndexValue, RecordVersion, RecordWrite, Reads, StoredRecord } from '../model/record.ts'
 import type { Manifest } from '../model/manifest.ts'
 import type { Worker } from '../model/worker.ts'
 
@@ -340,4 +340,3 @@ export interface VerifyCounts {
   readonly events: number
   readonly keys: number
 }
-export type { LookupRead }

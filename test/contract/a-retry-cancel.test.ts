@@ -16,7 +16,13 @@ describe.each(stores)('%s', (store) => {
     expect(again.header('idempotent-replayed')).toBe('true')
     expect(again.json()).toEqual(failed)
     const retried = await retry(bench.agent, failed, {}, { key: retryKey })
-    expect(retried).toMatchObject({ verb: 'Order.fail', status: 'succeeded', on: failed.id, idempotencyKey: retryKey, input: { name: key } })
+    expect(retried).toMatchObject({
+      verb: 'Order.fail',
+      status: 'succeeded',
+      on: failed.id,
+      idempotencyKey: retryKey,
+      input: { name: key },
+    })
     const replayed = await bench.agent.call(`actions/${failed.id}/retry`, {}, { key: retryKey })
     expect(replayed.header('idempotent-replayed')).toBe('true')
     expect(replayed.json()).toEqual(retried)
@@ -27,9 +33,14 @@ describe.each(stores)('%s', (store) => {
     const key = newKey()
     const retried = await retry(bench.agent, failed, {}, { key })
     const other = await bench.agent.action('orders/fail', {})
-    const mismatch = expectProblem(await bench.agent.call(`actions/${other.id}/retry`, {}, { key }), 'idempotency-mismatch')
+    const mismatch = expectProblem(
+      await bench.agent.call(`actions/${other.id}/retry`, {}, { key }),
+      'idempotency-mismatch',
+    )
     expect(mismatch).toMatchObject({ firstAction: retried.id, differs: ['target'] })
-    expect(expectProblem(await bench.agent.call('orders/fail', {}, { key }), 'idempotency-mismatch')).toMatchObject({ differs: ['operation', 'target'] })
+    expect(expectProblem(await bench.agent.call('orders/fail', {}, { key }), 'idempotency-mismatch')).toMatchObject({
+      differs: ['operation', 'target'],
+    })
   })
 
   test('A2: only a failed Action can be retried, and of a chain only the latest', async () => {
@@ -40,7 +51,9 @@ describe.each(stores)('%s', (store) => {
     const first = await bench.agent.action('orders/fail', {})
     const second = await retry(bench.agent, first)
     expect(second).toMatchObject({ status: 'failed' })
-    expect(expectProblem(await bench.agent.call(`actions/${first.id}/retry`, {}), 'already-retried')).toMatchObject({ latest: second.id })
+    expect(expectProblem(await bench.agent.call(`actions/${first.id}/retry`, {}), 'already-retried')).toMatchObject({
+      latest: second.id,
+    })
     expect(await retry(bench.agent, second)).toMatchObject({ on: second.id })
   })
 
@@ -60,10 +73,28 @@ describe.each(stores)('%s', (store) => {
     await bench.agent.action(`orders/${order}/setNote`, { note: 'new' })
     const stale = await retry(bench.agent, failed)
     // Order.fail declares nothing of Order: it depends on every field.
-    expect(stale).toMatchObject({ status: 'refused', fix: { code: 'stale-decision' }, decidedAgainst: { [`orders/${order}`]: 1 } })
+    expect(stale).toMatchObject({
+      status: 'refused',
+      fix: { code: 'stale-decision' },
+      decidedAgainst: { [`orders/${order}`]: 1 },
+    })
     // A refused retry doesn't count: the failed one is still the latest.
     const fresh = await retry(bench.agent, failed, {}, { headers: { 'record-version': `orders/${order}=2` } })
     expect(fresh).toMatchObject({ status: 'failed', decidedAgainst: { [`orders/${order}`]: 2 } })
+  })
+
+  test('A1: Versions that a retry brings are compared though a step had run: stale-after-step, and nothing is repeated', async () => {
+    const order = await newOrder(bench.agent)
+    const offer = String((await bench.agent.action('offers/publish', { price: 81 })).output?.['$id'])
+    const failed = await bench.agent.action(`orders/${order}/refund`, { after: 'once', name: newKey() })
+    await bench.agent.action(`offers/${offer}/reprice`, { price: 82 })
+    const calls = bench.till.calls.length
+    const stale = await retry(bench.agent, failed, {}, { headers: { 'record-version': `offers/${offer}=1` } })
+    expect(stale).toMatchObject({ status: 'failed', error: { code: 'stale-after-step' }, fix: null })
+    expect(await retry(bench.agent, stale, {}, { headers: { 'record-version': `offers/${offer}=2` } })).toMatchObject({
+      status: 'succeeded',
+    })
+    expect(bench.till.calls).toHaveLength(calls)
   })
 
   test('A3: Action.cancel settles a pending Action, and is an Action of its own with an Event and no unit', async () => {
@@ -78,7 +109,9 @@ describe.each(stores)('%s', (store) => {
     })
     const first = await bench.agent.call('orders/slow', { ms: 3000 }, { key })
     expect(first.json()).toMatchObject({ id: pending.id, status: 'refused', fix: { code: 'cancelled' } })
-    const events = (await bench.agent.get('events?limit=1000')).json<Page<{ action: string; type: string; seq: number }>>().data
+    const events = (await bench.agent.get('events?limit=1000')).json<
+      Page<{ action: string; type: string; seq: number }>
+    >().data
     const [refusal, event] = [pending.id, cancelled.id].map((id) => events.filter(({ action }) => action === id))
     expect(refusal).toMatchObject([{ type: 'Order.slow.refused' }])
     expect(event).toMatchObject([{ type: 'Action.cancelled' }])
@@ -100,6 +133,8 @@ describe.each(stores)('%s', (store) => {
     const key = newKey()
     expectProblem(await bench.agent.call(`actions/${busy.id}/cancel`, {}, { key }), 'not-cancellable')
     expect(await bench.agent.recorded(key)).toHaveLength(0)
-    expect((await bench.agent.get(`actions/${busy.id}?wait=5`)).json<ActionView>()).toMatchObject({ status: 'succeeded' })
+    expect((await bench.agent.get(`actions/${busy.id}?wait=5`)).json<ActionView>()).toMatchObject({
+      status: 'succeeded',
+    })
   })
 })

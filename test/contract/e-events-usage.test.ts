@@ -20,7 +20,8 @@ describe.each(stores)('%s', (store) => {
   })
   afterAll(() => bench.close())
 
-  const events = async (after = 0) => (await bench.agent.get(`events?limit=1000&after=${after}`)).json<Page<EventView>>()
+  const events = async (after = 0) =>
+    (await bench.agent.get(`events?limit=1000&after=${after}`)).json<Page<EventView>>()
   const eventOf = async (action: string) => (await events()).data.filter((event) => event.action === action)
 
   test('E1: one Event per settled Action, with its records, its data and the type of its outcome', async () => {
@@ -28,8 +29,18 @@ describe.each(stores)('%s', (store) => {
     const failed = await bench.agent.action('orders/fail', {})
     const refused = await bench.agent.action('orders/decline', {})
     const record = `orders/${String(opened.output?.['$id'])}`
-    expect(await eventOf(opened.id)).toMatchObject([{ id: opened.event, type: 'Order.opened', worker: 'agent', records: [{ record, version: 1 }], data: opened.output }])
-    expect(await eventOf(failed.id)).toMatchObject([{ type: 'Order.fail.failed', records: [], data: { code: 'verb-threw' } }])
+    expect(await eventOf(opened.id)).toMatchObject([
+      {
+        id: opened.event,
+        type: 'Order.opened',
+        worker: 'agent',
+        records: [{ record, version: 1 }],
+        data: opened.output,
+      },
+    ])
+    expect(await eventOf(failed.id)).toMatchObject([
+      { type: 'Order.fail.failed', records: [], data: { code: 'verb-threw' } },
+    ])
     expect(await eventOf(refused.id)).toMatchObject([{ type: 'Order.decline.refused', data: { code: 'not-today' } }])
     expect((await eventOf(opened.id))[0]?.at).toBe(opened.settledAt)
   })
@@ -61,14 +72,20 @@ describe.each(stores)('%s', (store) => {
     expect(page.data.map(({ seq }) => seq)).toEqual([1, 2])
     expect(String(page.next)).toBe('2')
     expect((await events(1)).data[0]?.seq).toBe(2)
-    for (const after of ['-1', 'x', '1.5', '']) expectProblem(await bench.agent.get(`events?after=${after}`), 'invalid-cursor')
+    for (const after of ['-1', 'x', '1.5', ''])
+      expectProblem(await bench.agent.get(`events?after=${after}`), 'invalid-cursor')
   })
 
   test('E1: who read another’s write has the higher seq', async () => {
     const order = await newOrder(bench.agent)
-    const actions = await Promise.all(Array.from({ length: 10 }, () => bench.agent.action(`orders/${order}/increment`, {})))
+    const actions = await Promise.all(
+      Array.from({ length: 10 }, () => bench.agent.action(`orders/${order}/increment`, {})),
+    )
     const { data } = await events()
-    const seqs = actions.map(({ id, output }) => ({ seq: data.find(({ action }) => action === id)?.seq ?? 0, version: Number(output?.['$version']) }))
+    const seqs = actions.map(({ id, output }) => ({
+      seq: data.find(({ action }) => action === id)?.seq ?? 0,
+      version: Number(output?.['$version']),
+    }))
     const byVersion = [...seqs].sort((left, right) => left.version - right.version)
     expect(byVersion.map(({ seq }) => seq)).toEqual(seqs.map(({ seq }) => seq).sort((left, right) => left - right))
   })
@@ -84,11 +101,16 @@ describe.each(stores)('%s', (store) => {
     await worker.call('orders/open', {}, { mode: 'try' })
     await worker.action('orders/metered', { units: 7 })
     await worker.action('orders/metered', { units: 0 })
-    expect(await worker.action('orders/metered', { units: -1 })).toMatchObject({ status: 'failed', error: { code: 'verb-threw' } })
+    expect(await worker.action('orders/metered', { units: -1 })).toMatchObject({
+      status: 'failed',
+      error: { code: 'verb-threw' },
+    })
     await worker.action('orders/decline', {})
     const failed = await worker.action('orders/fail', { name })
     expect(await retry(worker, failed)).toMatchObject({ status: 'succeeded' })
-    const usage = (await worker.get(`usage?from=${day}`)).json<{ data: { verb: string; worker: string; day: string; units: number }[] }>().data
+    const usage = (await worker.get(`usage?from=${day}`)).json<{
+      data: { verb: string; worker: string; day: string; units: number }[]
+    }>().data
     const own = usage.filter((row) => row.worker === name).sort((left, right) => (left.verb < right.verb ? -1 : 1))
     expect(own).toEqual([
       { verb: 'Order.fail', worker: name, day, units: 1 },

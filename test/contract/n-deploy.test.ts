@@ -55,7 +55,9 @@ describe.each(stores)('%s', () => {
     await agent.action('orders/open', {})
     await server.stop()
     for (const field of ['status: z.string()', 'status: z.string().default(() => String(Math.random()))']) {
-      await expect(server.start({ startup: definition({ fields: `note: z.string().optional(), ${field}` }) })).rejects.toThrow(/Order\.status/)
+      await expect(
+        server.start({ startup: definition({ fields: `note: z.string().optional(), ${field}` }) }),
+      ).rejects.toThrow(/Order\.status/)
     }
     await server.start({ startup: definition({}) })
     expect((await agent.get('orders')).json<Page>().data).toHaveLength(1)
@@ -78,7 +80,10 @@ describe.each(stores)('%s', () => {
     const again = await agent.call('orders/slow', { ms: 1 }, { key })
     expect(again.header('idempotent-replayed')).toBe('true')
     expect(again.json()).toEqual(first)
-    expect((await agent.call('orders/slow', { ms: 2 }, { key })).json()).toMatchObject({ code: 'idempotency-mismatch', differs: ['input'] })
+    expect((await agent.call('orders/slow', { ms: 2 }, { key })).json()).toMatchObject({
+      code: 'idempotency-mismatch',
+      differs: ['input'],
+    })
     expect((await agent.call('orders/slow', { ms: 1 })).json()).toMatchObject({ code: 'operation-not-found' })
   })
 
@@ -96,11 +101,17 @@ describe.each(stores)('%s', () => {
     const [first, second] = await Promise.all([1, 2].map(() => agent.action('orders/slow', {}, { mode: 'send' })))
     await redeploy(definition({}))
     await eventually(async () => {
-      expect((await agent.get(`actions/${first?.id}`)).json()).toMatchObject({ status: 'pending', waitingFor: 'definition' })
+      expect((await agent.get(`actions/${first?.id}`)).json()).toMatchObject({
+        status: 'pending',
+        waitingFor: 'definition',
+      })
     })
     expect(await agent.action(`actions/${second?.id}/cancel`, {})).toMatchObject({ status: 'succeeded' })
     await redeploy(definition({ verbs: quick }))
-    expect((await agent.get(`actions/${first?.id}?wait=5`)).json<ActionView>()).toMatchObject({ status: 'succeeded', input: {} })
+    expect((await agent.get(`actions/${first?.id}?wait=5`)).json<ActionView>()).toMatchObject({
+      status: 'succeeded',
+      input: {},
+    })
     expect((await agent.get(`actions/${second?.id}`)).json<ActionView>()).toMatchObject({ status: 'refused' })
     const ran = await server.cli('verify')
     expect(ran.status, ran.stdout + ran.stderr).toBe(0)
@@ -111,7 +122,10 @@ describe.each(stores)('%s', () => {
     const action = await agent.action('orders/slow', { ms: 59_000 }, { mode: 'send' })
     await redeploy(definition({ verbs: quick.replace('z.number().default(60_000)', 'z.string()') }))
     await eventually(async () => {
-      expect((await agent.get(`actions/${action.id}`)).json()).toMatchObject({ status: 'pending', waitingFor: 'definition' })
+      expect((await agent.get(`actions/${action.id}`)).json()).toMatchObject({
+        status: 'pending',
+        waitingFor: 'definition',
+      })
     })
     await redeploy(definition({ verbs: quick }))
     expect((await agent.get(`actions/${action.id}?wait=5`)).json<ActionView>()).toMatchObject({ status: 'succeeded' })

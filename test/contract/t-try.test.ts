@@ -43,7 +43,10 @@ describe.each(stores)('%s', (store) => {
   })
 
   test('T1: a refusal and a failure are told as such', async () => {
-    expect((await bench.agent.call('orders/decline', {}, { mode: 'try' })).json()).toMatchObject({ status: 'refused', fix: { code: 'not-today' } })
+    expect((await bench.agent.call('orders/decline', {}, { mode: 'try' })).json()).toMatchObject({
+      status: 'refused',
+      fix: { code: 'not-today' },
+    })
     const failed = await bench.agent.call('orders/fail', {}, { mode: 'try' })
     expect(failed.json()).toMatchObject({ status: 'failed', error: { code: 'verb-threw' } })
     expect(failed.text).not.toContain('thyme')
@@ -54,10 +57,17 @@ describe.each(stores)('%s', (store) => {
     const key = newKey()
     await bench.agent.action(`orders/${order}/setNote`, { note: 'new' }, { key })
     // The key is bound to another operation, and a try does not care.
-    const stale = await bench.agent.call(`orders/${order}/edit`, { note: 'mine' }, { key, mode: 'try', headers: { 'record-version': '1' } })
+    const stale = await bench.agent.call(
+      `orders/${order}/edit`,
+      { note: 'mine' },
+      { key, mode: 'try', headers: { 'record-version': '1' } },
+    )
     expect(stale.json()).toMatchObject({ mode: 'try', status: 'refused', fix: { code: 'stale-decision' } })
     expectProblem(await bench.agent.call('orders/open', { total: 'much' }, { mode: 'try' }), 'invalid-input')
-    expectProblem(await bench.agent.call('orders/open', {}, { key: null, mode: 'try', headers: { 'idempotency-key': '' } }), 'invalid-idempotency-key')
+    expectProblem(
+      await bench.agent.call('orders/open', {}, { key: null, mode: 'try', headers: { 'idempotency-key': '' } }),
+      'invalid-idempotency-key',
+    )
     const nobody = await bench.as(newKey('nobody'), [])
     expectProblem(await nobody.call('orders/open', {}, { mode: 'try' }), 'forbidden')
     expect(await record(bench.agent, `orders/${order}`)).toMatchObject({ note: 'new', $version: 2 })

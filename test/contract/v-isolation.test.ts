@@ -12,7 +12,9 @@ describe.each(stores)('%s', (store) => {
 
   test('V6: no update is lost when many change one record at once, and no caller sees a conflict', async () => {
     const order = await newOrder(bench.agent)
-    const answers = await Promise.all(Array.from({ length: 40 }, () => bench.agent.action(`orders/${order}/increment`, {})))
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, () => bench.agent.action(`orders/${order}/increment`, {})),
+    )
     expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 40 }, () => 'succeeded'))
     expect(await record(bench.agent, `orders/${order}`)).toMatchObject({ total: 40, $version: 41 })
   })
@@ -27,10 +29,13 @@ describe.each(stores)('%s', (store) => {
 
   test('V6: a taken unique value throws not-unique, also in a race, and is free again once it is given up', async () => {
     const email = `${newKey()}@kiln.test`
-    const answers = await Promise.all(Array.from({ length: 16 }, () => bench.agent.action('people/register', { email })))
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, () => bench.agent.action('people/register', { email })),
+    )
     const winners = answers.filter(({ status }) => status === 'succeeded')
     expect(winners).toHaveLength(1)
-    for (const { status, error } of answers) if (status !== 'succeeded') expect(error).toMatchObject({ code: 'not-unique', retry: 'pointless' })
+    for (const { status, error } of answers)
+      if (status !== 'succeeded') expect(error).toMatchObject({ code: 'not-unique', retry: 'pointless' })
     await bench.agent.action(`people/${String(winners[0]?.output?.['$id'])}/rename`, { email: `other-${email}` })
     expect(await bench.agent.action('people/register', { email })).toMatchObject({ status: 'succeeded' })
   })
@@ -38,9 +43,15 @@ describe.each(stores)('%s', (store) => {
   test('SPEC §1: an id is never used again, not after a deletion either', async () => {
     const id = newKey('order')
     await newOrder(bench.agent, { id })
-    expect(await bench.agent.action('orders/open', { id })).toMatchObject({ status: 'failed', error: { code: 'not-unique' } })
+    expect(await bench.agent.action('orders/open', { id })).toMatchObject({
+      status: 'failed',
+      error: { code: 'not-unique' },
+    })
     await bench.agent.action(`orders/${id}/remove`, {})
-    expect(await bench.agent.action('orders/open', { id })).toMatchObject({ status: 'failed', error: { code: 'not-unique' } })
+    expect(await bench.agent.action('orders/open', { id })).toMatchObject({
+      status: 'failed',
+      error: { code: 'not-unique' },
+    })
     expectProblem(await bench.agent.get(`orders/${id}`), 'record-not-found')
     const versions = (await bench.agent.get(`orders/${id}/versions`)).json<Page<{ version: number }>>().data
     expect(versions.map(({ version }) => version)).toEqual([1, 2])
@@ -61,7 +72,9 @@ describe.each(stores)('%s', (store) => {
   test('V6: two refunds of one Order under two keys reach the till once', async () => {
     const order = await newOrder(bench.agent)
     const before = bench.till.calls.length
-    const answers = await Promise.all([1, 2].map(() => bench.agent.action(`orders/${order}/refund`, { how: 'slow', ms: 300 })))
+    const answers = await Promise.all(
+      [1, 2].map(() => bench.agent.action(`orders/${order}/refund`, { how: 'slow', ms: 300 })),
+    )
     expect(answers.map(({ status }) => status).sort()).toEqual(['refused', 'succeeded'])
     expect(bench.till.calls).toHaveLength(before + 1)
   })
@@ -74,7 +87,10 @@ describe.each(stores)('%s', (store) => {
     })
     const second = await bench.agent.action(`orders/${order}/increment`, {}, { mode: 'send' })
     await eventually(async () => {
-      expect((await bench.agent.get(`actions/${second.id}`)).json()).toMatchObject({ status: 'pending', waitingFor: 'record' })
+      expect((await bench.agent.get(`actions/${second.id}`)).json()).toMatchObject({
+        status: 'pending',
+        waitingFor: 'record',
+      })
     }, 500)
     expect(await first).toMatchObject({ status: 'succeeded' })
     const settled = (await bench.agent.get(`actions/${second.id}?wait=5`)).json<ActionView>()
@@ -86,7 +102,11 @@ describe.each(stores)('%s', (store) => {
   test('V6: a hold of an Action that failed after its effect stays, and others are record-busy at once, naming it', async () => {
     const order = await newOrder(bench.agent)
     const failed = await bench.agent.action(`orders/${order}/refund`, { after: 'once', name: newKey('stuck') })
-    expect(failed).toMatchObject({ status: 'failed', error: { code: 'verb-threw' }, steps: [{ step: 'refund#1', status: 'done' }] })
+    expect(failed).toMatchObject({
+      status: 'failed',
+      error: { code: 'verb-threw' },
+      steps: [{ step: 'refund#1', status: 'done' }],
+    })
     const started = Date.now()
     const other = await bench.agent.action(`orders/${order}/refund`, {})
     expect(other).toMatchObject({ status: 'failed', error: { code: 'record-busy', retry: 'advised' } })
@@ -130,7 +150,10 @@ describe.each(stores)('%s', (store) => {
 
   test('W2: a Verb that writes a field that it does not declare is stopped, so that the declaration can’t lie', async () => {
     const order = await newOrder(bench.agent)
-    expect(await bench.agent.action(`orders/${order}/liar`, {})).toMatchObject({ status: 'failed', error: { code: 'verb-threw' } })
+    expect(await bench.agent.action(`orders/${order}/liar`, {})).toMatchObject({
+      status: 'failed',
+      error: { code: 'verb-threw' },
+    })
     expect(await record(bench.agent, `orders/${order}`)).toMatchObject({ $version: 1 })
   })
 })

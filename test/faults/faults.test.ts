@@ -4,7 +4,7 @@ import { play, type Fault } from './round.ts'
 import { scenarios, type Scenario } from './scenarios.ts'
 
 /** How many rounds run beside each other: most of a round is waiting. */
-const atOnce = 4
+const atOnce = 8
 
 /**
  * Every call that the engine makes of the store fails, one further each round, until a round passes without coming to the

@@ -48,7 +48,7 @@ export async function play(scenario: Scenario, fault: Fault | null): Promise<Rou
     const before = new Map(rig.faults.calls)
     const trap = fault && rig.faults.failAt([fault.method], fault.moment, fault.n)
     const timer = setTimeout(() => scenario.meanwhile?.(outside), 30)
-    const first = await sendAll(rig, calls, wrong)
+    const first = await sendAll(rig, scenario, calls, wrong)
     clearTimeout(timer)
     const made = new Map([...rig.faults.calls].map(([method, count]) => [method, count - (before.get(method) ?? 0)]))
     scenario.meanwhile?.(outside)
@@ -56,7 +56,7 @@ export async function play(scenario: Scenario, fault: Fault | null): Promise<Rou
       await rig.kill()
       await rig.start()
     }
-    const again = await sendAll(rig, calls, wrong)
+    const again = await sendAll(rig, scenario, calls, wrong)
     checkReplies(calls, first, again, wrong)
     await settled(rig, wrong)
     await rig.store.verify((found) => void wrong.push(`verify: ${found}`))
@@ -66,21 +66,29 @@ export async function play(scenario: Scenario, fault: Fault | null): Promise<Rou
   }
 }
 
-/** Sends the calls one after the other, as their caller does; the last answer of each, or none once the process is dead. */
-async function sendAll(rig: Rig, calls: readonly Call[], wrong: string[]): Promise<Reply[]> {
+/** Sends the calls, one after the other unless the scenario says at once. Gives the answers until one is missing. */
+async function sendAll(rig: Rig, { atOnce }: Scenario, calls: readonly Call[], wrong: string[]): Promise<Reply[]> {
+  if (atOnce === true) {
+    const replies = await Promise.all(calls.map((call) => rig.call(call)))
+    const isNowhere = replies.every((reply) => reply.kind === 'problem')
+    for (const [index, call] of calls.entries()) if (isNowhere) await checkNowhere(rig, call, replies[index], wrong)
+    return replies
+  }
   const replies: Reply[] = []
   for (const call of calls) {
     const reply = await rig.call(call)
     replies.push(reply)
-    if (reply.kind === 'lost') break
-    if (reply.kind !== 'problem') continue
-    // Any other answer than 2xx means that this request put nothing on record (R1).
-    const found = call.key === null ? null : await rig.store.lookUp(call.worker.id, call.key)
-    if (found !== null) wrong.push(`answered ${reply.code}, and ${found.verb} is on record, ${found.status}`)
+    if (reply.kind === 'problem') await checkNowhere(rig, call, reply, wrong)
     // Its caller does not send what is queued behind it before it is answered.
-    break
+    if (reply.kind === 'lost' || reply.kind === 'problem') break
   }
   return replies
+}
+
+/** Any other answer than 2xx means that this request put nothing on record (R1). */
+async function checkNowhere(rig: Rig, { worker, key }: Call, reply: Reply | undefined, wrong: string[]): Promise<void> {
+  const found = key === null ? null : await rig.store.lookUp(worker.id, key)
+  if (found !== null) wrong.push(`answered ${JSON.stringify(reply)}, and ${found.verb} is on record, ${found.status}`)
 }
 
 function checkReplies(calls: readonly Call[], first: readonly Reply[], again: readonly Reply[], wrong: string[]): void {

@@ -19,6 +19,8 @@ export interface Scenario {
   readonly name: string
   /** Makes what the calls are about, without faults. Gives the calls, to be sent one after the other. */
   arrange(rig: Rig): Promise<readonly Call[]>
+  /** Whether the calls are sent at once, as by several clients, and not one after the other. */
+  readonly atOnce?: boolean
   /** What happens outside while the calls run. */
   meanwhile?(outside: Outside): void
 }
@@ -135,6 +137,22 @@ export const scenarios: readonly Scenario[] = [
         call('enroll', 'accounts', 'subject', input, { mode: 'send' }),
         call('enroll', 'accounts', 'subject', input),
       ]
+    },
+  },
+  {
+    name: 'one key three times at once',
+    atOnce: true,
+    async arrange() {
+      const subject = call('enroll', 'accounts', 'subject', { owner: 'olga', tag: 'subject' })
+      return [subject, subject, subject]
+    },
+  },
+  {
+    name: 'a Verb without steps, its key three times at once',
+    atOnce: true,
+    async arrange(rig) {
+      const subject = call('deposit', await account(rig), 'subject', { amount: 3 })
+      return [subject, subject, subject]
     },
   },
   {

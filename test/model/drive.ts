@@ -2,12 +2,13 @@ import { actionJson, type Action } from '../../src/model/action.ts'
 import type { Worker } from '../../src/model/worker.ts'
 import { judge, judgeFirst, type Exchange } from './judge.ts'
 import { kiln } from './kiln.ts'
-import { Oracle, Space, type Known } from './oracle.ts'
+import { needsOutcome, Oracle, Space, type Known, type Request } from './oracle.ts'
 import { Outside } from './outside.ts'
 import type { Crash, Draft, Step } from './plan.ts'
-import { pick, printOf, requestsOf, type Request } from './requests.ts'
+import { pick, printOf, requestsOf } from './requests.ts'
 import { Rig } from './rig.ts'
 import { Settler } from './settler.ts'
+import { workersOf } from './workers.ts'
 import type { Reply, World } from './world.ts'
 
 /** Something that is not as the contract has it. */
@@ -191,6 +192,8 @@ export class Drive {
           known: target,
           status: target.status,
           isLatest: this.#oracle.latestOf(target) === target,
+          chained: this.#oracle.chainOf(target).members.length,
+          needsOutcome: needsOutcome(this.#oracle.chainOf(target), this.#world.now()),
         }
         const reply = await this.#sent(request)
         return { request, before, targetBefore, reply }
@@ -233,12 +236,7 @@ export class Drive {
     const found = new Map<string, Action>()
     for (const { worker, key, call } of requests) {
       if (call.mode === 'try' || this.#oracle.bound(worker.id, key) !== undefined) continue
-      const { data } = await this.#world.store.actions(
-        worker.namespace,
-        { worker: worker.name, key },
-        { after: 0, limit: 10 },
-      )
-      for (const action of data) found.set(action.id, action)
+      for (const action of await this.#world.recorded(worker, key)) found.set(action.id, action)
     }
     for (const action of [...found.values()].sort((left, right) => (left.id < right.id ? -1 : 1)))
       this.#add(action, requests, isShaken)
@@ -292,6 +290,9 @@ export class Drive {
       .chainOf(first)
       .members.filter(({ on: other, status }) => other === on && status !== 'refused')
     if (others.length > 0) this.#say(`${on} was retried by ${others.map((other) => other.id).join()} and by ${id}`)
+    if (needsOutcome(this.#oracle.chainOf(first), this.#world.now()) === 'yes') {
+      this.#say(`${id} asks the till again under a key that it may not know any more (V3)`)
+    }
     for (const item of first.space.items) if (item.action === on && item.decision === null) item.decision = 'retry'
   }
 
@@ -307,9 +308,7 @@ export class Drive {
       }
       if (moving.length === 0) {
         // What was seen may not be on disk yet, and its run not be told.
-        await this.#world.store.durable()
-        await new Promise((resolve) => setImmediate(resolve))
-        return
+        return this.#world.told()
       }
       if (performance.now() > until)
         return this.#say(`nothing settles ${moving.map((action) => actionJson(action)).join('\n  ')}`)
@@ -339,12 +338,4 @@ function isHeldUp(action: Action, gates: ReadonlySet<string>): boolean {
   if (action.waitingFor !== null) return true
   const input = JSON.parse(action.input) as { gate?: string; tag?: string }
   return gates.has(input.gate ?? '') || gates.has(input.tag ?? '')
-}
-
-function workersOf(namespace: string): Worker[] {
-  const digit = namespace.startsWith('kiln') ? '1' : '2'
-  const worker = (n: number, name: string, grants: readonly string[]): Worker => {
-    return { id: `worker_0000000000000000000000${digit}${n}00`, namespace, name, kind: 'agent', grants }
-  }
-  return [worker(1, 'ann', ['*']), worker(2, 'bob', ['*']), worker(3, 'clerk', ['Account.deposit', 'Order.place'])]
 }

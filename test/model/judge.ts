@@ -1,5 +1,4 @@
-import type { Known, Oracle } from './oracle.ts'
-import type { Request } from './requests.ts'
+import type { Known, Oracle, Request } from './oracle.ts'
 import type { Reply } from './world.ts'
 
 /** A request, what its key was bound to before it was sent, and what it was answered. */
@@ -8,7 +7,15 @@ export interface Exchange {
   readonly before: { readonly known: Known; readonly status: string } | undefined
   readonly reply: Reply
   /** What the Action that a retry or a cancel names was, when it was sent. */
-  readonly targetBefore: { readonly known: Known; readonly status: string; readonly isLatest: boolean } | undefined
+  readonly targetBefore:
+    | {
+        readonly known: Known
+        readonly status: string
+        readonly isLatest: boolean
+        readonly chained: number
+        readonly needsOutcome: 'yes' | 'no' | 'perhaps'
+      }
+    | undefined
 }
 
 type Say = (sentence: string) => void
@@ -55,10 +62,13 @@ function judgeUnbound(oracle: Oracle, exchange: Exchange, tell: Say): void {
 /** What a retry or a cancel may be turned away with, by what became of its Action (A2, A3). */
 function refusalsOf(oracle: Oracle, { request, targetBefore }: Exchange): string[] {
   if (request.door.length > 0 || targetBefore === undefined) return []
-  const { known, status, isLatest } = targetBefore
+  const { known, status, isLatest, chained } = targetBefore
   if (request.operation === 'Action.cancel') return ['not-cancellable']
   if (known.verb.startsWith('Action.')) return ['not-retryable']
-  if (status === 'failed') return isLatest && oracle.latestOf(known) === known ? [] : ['already-retried']
+  // Another retry was let in meanwhile: it counts as long as it is pending, though it may be refused in the end.
+  const isAlone = isLatest && oracle.chainOf(known).members.length === chained
+  const asks = targetBefore.needsOutcome === 'no' ? [] : ['outcome-required']
+  if (status === 'failed') return [...(isAlone ? [] : ['already-retried']), ...(isLatest ? asks : [])]
   return status === 'pending' ? ['not-retryable', 'already-retried'] : ['not-retryable']
 }
 

@@ -148,7 +148,7 @@ export function kiln(namespace: string, outside: Port) {
     async run({ input: { tag, mood, bomb }, target, action, records, step, refuse }) {
       if (target.state !== 'placed') return refuse('not-placed', `${target.$id} is ${target.state}`)
       await step('payout', { tag, mood, amount: target.amount }, pay(outside, 'payout'), { attempts })
-      if (bomb && outside.isFirst(tag, action.id)) throw new Error('it throws after the step, as it should')
+      if (bomb && (await outside.isFirst(tag, action.id))) throw new Error('it throws after the step, as it should')
       return records.Order.update(target, { state: 'settled' })
     },
   })

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Drive } from './drive.ts'
-import { plans, type Step } from './plan.ts'
+import { plans } from './plan.ts'
+import { ServerProcess } from './process.ts'
 import { regressions } from './regressions.ts'
 
 const isLong = process.env['STARTUP_BUILDER_LONG'] === '1'
@@ -10,8 +11,6 @@ const isLong = process.env['STARTUP_BUILDER_LONG'] === '1'
 const given = process.env['STARTUP_BUILDER_SEED']
 const seed = given === undefined ? Date.now() % 2 ** 31 : Number(given)
 const path = process.env['STARTUP_BUILDER_PATH']
-
-const property = (plan: readonly Step[]) => Drive.run(plan, seed).then(() => undefined)
 
 test(
   `K4, K5, V2, V6, A2, E1, E2: random calls, crashes and retries agree with the model (seed ${seed})`,
@@ -41,6 +40,28 @@ test(
   },
 )
 
-test.each(regressions)('K5: seed $seed, $path: $why', async ({ seed: known, path: at }) => {
-  await fc.assert(fc.asyncProperty(plans(25), property), { seed: known, path: at, endOnFailure: true })
+test.runIf(isLong)(
+  `K5, V4, R3: the same against a process that is killed with SIGKILL (seed ${seed})`,
+  { timeout: 3_600_000 },
+  async () => {
+    let steps = 0
+    await fc.assert(
+      fc.asyncProperty(plans(40), async (plan) => {
+        steps += (await Drive.run(plan, seed, (setting) => new ServerProcess(setting))).steps
+      }),
+      {
+        seed,
+        ...(path === undefined ? {} : { path }),
+        numRuns: 60,
+        interruptAfterTimeLimit: 1_200_000,
+        endOnFailure: true,
+      },
+    )
+    expect(steps).toBeGreaterThan(100)
+  },
+)
+
+test.each(regressions)('K5: seed $seed, path $path: $why', async ({ seed: known, path: at }) => {
+  const again = fc.asyncProperty(plans(25), async (plan) => void (await Drive.run(plan, known)))
+  await fc.assert(again, { seed: known, path: at, numRuns: 1, endOnFailure: true })
 })

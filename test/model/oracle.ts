@@ -1,5 +1,5 @@
 import type { Worker } from '../../src/model/worker.ts'
-import type { Request } from './requests.ts'
+import type { Call } from '../../src/model/call.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 export type Status = 'pending' | 'succeeded' | 'failed' | 'refused'
@@ -102,6 +102,23 @@ export interface StepMade {
   calls: number
   /** Whether the till took it under the present derived key. */
   isTaken: boolean
+  /** Since when nobody knows how it ended, by the server's clock. */
+  since?: number | undefined
+}
+
+/** A call to be sent, with what its answer is judged by. */
+export interface Request {
+  readonly call: Call
+  readonly worker: Worker
+  readonly space: Space
+  readonly key: string
+  readonly operation: string
+  readonly target: string | null
+  readonly input: Readonly<Record<string, unknown>>
+  /** The input in one form for all that mean the same (K3). */
+  readonly print: string
+  /** Codes that it may be turned away with at the door; none: it must get in. */
+  readonly door: readonly string[]
 }
 
 export class Oracle {
@@ -151,6 +168,23 @@ export class Oracle {
   latestOf(known: Known): Known {
     return this.chainOf(known).members.findLast((one) => one.status !== 'refused') ?? known
   }
+}
+
+/** How long the till is trusted to know a key (V2): it is asked again no later. */
+const keyHoldsMs = 24 * 3_600_000
+
+/** For how long at most a step of the chain is unknown; what started just before that is not known to the second. */
+function unknownMs(chain: Chain, now: number): number {
+  return Math.max(
+    0,
+    ...[...chain.steps.values()].map(({ status, since }) => (status === 'unknown' ? now - (since ?? now) : 0)),
+  )
+}
+
+/** Whether a retry needs to be told how an unknown step ended (V3): `perhaps` within a minute of the moment. */
+export function needsOutcome(chain: Chain, now: number): 'yes' | 'no' | 'perhaps' {
+  const overMs = unknownMs(chain, now) - keyHoldsMs
+  return Math.abs(overMs) < 60_000 ? 'perhaps' : overMs > 0 ? 'yes' : 'no'
 }
 
 /** Whether a step with an effect is done or unknown: then nothing settles `refused`, and what is held stays so (V5, V6). */

@@ -8,7 +8,7 @@ export interface Port {
   /** Resolves once the gate is open. */
   gate(name: string): Promise<void>
   /** Whether this Action is the first that ran with the tag: what fails at first and works when retried asks for it. */
-  isFirst(tag: string, action: string): boolean
+  isFirst(tag: string, action: string): boolean | Promise<boolean>
 }
 
 export interface Payment {
@@ -16,14 +16,14 @@ export interface Payment {
   /** Names the chain: every call that a test makes has a tag of its own. */
   readonly tag: string
   readonly step: string
-  /** What the till does with the first, second … call of this step: see `Mood`. */
-  readonly mood: string
+  /** What the till does with the first, second … call of this step. */
+  readonly mood: Mood
   readonly facts: Readonly<Record<string, unknown>>
 }
 
 /**
  * One letter a call, the rest are taken as they should be: `D` a definitive no · `L` takes the money, and the answer is
- * lost · `X` breaks before anything is done · `G` takes it once the gate of the tag's name is open.
+ * lost · `B` breaks before anything is done · `G` takes it once the gate of the tag's name is open.
  */
 export type Mood = string
 
@@ -132,7 +132,7 @@ export class Outside {
     const letter = mood[position]
     const known = this.effects.get(key)
     if (known !== undefined) known.calls++
-    if (letter === 'X') throw new Error('the line to the till is down')
+    if (letter === 'B') throw new Error('the line to the till is down')
     if (known === undefined && (letter === 'D' || this.#declined.has(key))) {
       this.#declined.add(key)
       throw new Declined('the till declined')

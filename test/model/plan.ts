@@ -41,7 +41,7 @@ const verbs = [
 ]
 
 /** As outside.ts reads them; most steps go well. */
-const moods = ['', '', '', 'L', 'X', 'D', 'LLL', 'XXX', 'XD', 'DD', 'LXLL', 'G', 'DLLL', 'XLX']
+const moods = ['', '', '', 'L', 'B', 'D', 'LLL', 'BBB', 'BD', 'DD', 'LBLL', 'G', 'DLLL', 'BLB']
 
 const draft = fc.record({
   kind: fc.constantFrom<Draft['kind'][]>(

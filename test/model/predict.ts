@@ -111,7 +111,7 @@ export class Prediction {
   /** This Worker's own queued writes before this one (W3). */
   #predecessors(): Set<string> {
     const own = new Set<string>()
-    for (let known: Known | undefined = this.#predecessorOf(this.#known); known !== undefined; ) {
+    for (let known: Known | undefined = this.#predecessorOf(this.#known); known !== undefined;) {
       own.add(this.#oracle.latestOf(known).id)
       known = this.#predecessorOf(known)
     }
@@ -306,6 +306,7 @@ export class Prediction {
       )
     }
     made.calls = this.#outside.callsOf(tag, name)
+    if (before.status === 'unknown') made.since = before.since
     const effects = this.#outside.effectsOf(tag, name).length
     made.isTaken = effects > 0
     this.#chain.steps.set(name, made)
@@ -340,7 +341,7 @@ function simulate(mood: string, before: StepMade): StepMade {
   let isTaken = before.isTaken && before.status !== 'rejected'
   for (let attempt = 1; attempt <= attempts; attempt++) {
     const letter = mood[calls++]
-    if (letter === 'X') continue
+    if (letter === 'B') continue
     if (letter === 'D' && !isTaken) return { status: 'rejected', calls, isTaken }
     isTaken = true
     if (letter !== 'L') return { status: 'done', calls, isTaken }

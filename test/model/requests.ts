@@ -1,23 +1,8 @@
 import type { Call } from '../../src/model/call.ts'
 import { checkKey } from '../../src/model/key.ts'
 import type { Worker } from '../../src/model/worker.ts'
-import type { Oracle, Known, Space } from './oracle.ts'
+import type { Oracle, Known, Space, Request } from './oracle.ts'
 import type { Draft } from './plan.ts'
-
-/** A call to be sent, with what its answer is judged by. */
-export interface Request {
-  readonly call: Call
-  readonly worker: Worker
-  readonly space: Space
-  readonly key: string
-  readonly operation: string
-  readonly target: string | null
-  readonly input: Readonly<Record<string, unknown>>
-  /** The input in one form for all that mean the same (K3). */
-  readonly print: string
-  /** Codes that it may be turned away with at the door; none: it must get in. */
-  readonly door: readonly string[]
-}
 
 const collection = new Set(['open', 'transfer', 'deny', 'adopt', 'tally', 'enroll', 'place', 'twice'])
 const ofOrders = new Set(['place', 'settle', 'twice'])
@@ -298,9 +283,14 @@ function mismatched(oracle: Oracle, draft: Draft, first: Request | undefined): R
   if (first === undefined || first.call.mode === 'try' || oracle.bound(first.worker.id, first.key) === undefined)
     return null
   if (draft.pick % 3 === 0) return changed(first, { input: { ...first.input, more: draft.amount } })
-  if (draft.pick % 3 === 1) return changed(first, { verb: first.call.route.verb === 'deny' ? 'tally' : 'deny' })
+  if (draft.pick % 3 === 1) return changed(first, { verb: otherVerb(first.call.route) })
   const other = pick(first.space.idsOf('Account'), draft.other)
   return first.target === null || other === undefined ? null : changed(first, { id: other })
+}
+
+function otherVerb({ nouns, verb }: Call['route']): string {
+  if (nouns === 'actions') return verb === 'retry' ? 'cancel' : 'retry'
+  return verb === 'deny' ? 'tally' : 'deny'
 }
 
 /** A retry or a cancel of an Action; what it comes to is judged once it is known what else happened at that time. */

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createEngine, type Engine } from '../../src/engine/engine.ts'
+import type { Action } from '../../src/model/action.ts'
 import type { Answer, Call } from '../../src/model/call.ts'
 import { isProblem } from '../../src/model/problem.ts'
 import type { Startup } from '../../src/model/startup.ts'
@@ -80,11 +81,23 @@ export class Rig implements World {
     return workers
   }
 
+  async recorded({ namespace, name }: Worker, key: string): Promise<readonly Action[]> {
+    return (await this.store.actions(namespace, { worker: name, key }, { after: 0, limit: 10 })).data
+  }
+
+  async told(): Promise<void> {
+    await this.store.durable()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+
   arm({ methods, moment, n }: Crash): void {
     this.faults.dieAt(methods, moment, n)
   }
   disarm(): void {
     this.faults.disarm()
+  }
+  now(): number {
+    return this.machine.now()
   }
   jump(ms: number): void {
     this.machine.jump(ms)

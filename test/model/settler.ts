@@ -62,6 +62,8 @@ export class Settler {
         `came to ${JSON.stringify(action.outcome)}, not to ${outcomes.map((one) => JSON.stringify(one)).join(' or ')}; ${this.#story(known)}`,
       )
     this.#apply(known, expected, settled, event, say)
+    for (const step of this.#oracle.chainOf(known).steps.values())
+      if (step.status === 'unknown') step.since ??= event.at
     this.#holds(known, prediction.holds)
     this.#items(known, expected)
     meter(known, expected, event.at)

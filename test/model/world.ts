@@ -1,3 +1,4 @@
+import type { Action } from '../../src/model/action.ts'
 import type { Call } from '../../src/model/call.ts'
 import type { Worker } from '../../src/model/worker.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -28,6 +29,10 @@ export interface World {
   /** For reads. */
   readonly store: Store
   call(call: Call): Promise<Reply>
+  /** What is on record under a Worker's key: never more than one Action. */
+  recorded(worker: Worker, key: string): Promise<readonly Action[]>
+  /** Resolves once what the store shows has been told to whom it concerns, too. */
+  told(): Promise<void>
   /** It dies at some moment after this. */
   arm(crash: Crash): void
   /** No more, if it has not yet. */
@@ -38,6 +43,8 @@ export interface World {
   /** A graceful stop (V4). */
   stop(): Promise<void>
   start(): Promise<void>
+  /** By the server's clock. */
+  now(): number
   /** Moves the clock, where the world has one of its own. */
   jump(ms: number): void
   end(): Promise<void>

@@ -50,7 +50,7 @@ async function serve(
   const key = String(request.headers['idempotency-key'])
   calls.push({ key, body })
   const times = calls.filter((call) => call.key === key).length
-  const how = String(body['how'] ?? 'ok')
+  const how = typeof body['how'] === 'string' ? body['how'] : 'ok'
   if (how === 'hang') return
   if (how === 'no') return answer(response, 402, { error: 'no' })
   if (how === 'broken' || (how === 'down' && times <= 2)) return answer(response, 503, { error: 'down' })
