@@ -117,6 +117,12 @@ module.exports = {
       '^src/cli/',
       '^node_modules/commander/',
     ),
+    only(
+      'signals-are-handed-in',
+      'what counts and traces is known where the server is put together; the engine knows its own interfaces',
+      '^src/server/',
+      '^node_modules/(prom-client|@opentelemetry)/',
+    ),
     {
       name: 'product-stands-alone',
       comment: 'src/ does not reach out of itself',

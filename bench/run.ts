@@ -9,6 +9,7 @@ import { machineFacts, slowDisk } from './machine.ts'
 import { LoadProcess, measureTable, prepare, type Sizes, type Subject, type Table } from './measure.ts'
 import { growthText, tableText, targetsOf, targetsText } from './report.ts'
 import { scenarios } from './scenarios.ts'
+import { farFromKept, keep, smokeContestants, smokeScenarios, smokeSizes } from './smoke.ts'
 
 const help = `npm run bench -- [options]
   --seconds N       measured seconds of each cell (1.5), after a warm-up of half as many
@@ -17,7 +18,8 @@ const help = `npm run bench -- [options]
                     and contestants (${contestants.map(({ name }) => name).join(', ')})
   --delay-ms N      the table again with this added to each fsync (2; 0: not again)
   --growth A,B      also what a first write costs at so many Actions, such as 1e4,1e6 (minutes)
-  --smoke           tiny: shows that it runs, measures nothing; saves nothing
+  --smoke           some seconds: fails when a ratio is far off the one in results/smoke.json; saves nothing
+  --keep            with --smoke: what was measured becomes results/smoke.json
 `
 
 const { values: options } = parseArgs({
@@ -28,6 +30,7 @@ const { values: options } = parseArgs({
     'delay-ms': { type: 'string', default: '2' },
     growth: { type: 'string' },
     smoke: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
@@ -37,8 +40,8 @@ else await run()
 
 async function run(): Promise<void> {
   const sizes = sizesOf()
-  const { chosen, taking } = choose(options.only)
-  const delayMs = numberOf('delay-ms', options['delay-ms'])
+  const { chosen, taking } = choose(options.smoke ? [...smokeScenarios, ...smokeContestants].join(',') : options.only)
+  const delayMs = options.smoke ? 0 : numberOf('delay-ms', options['delay-ms'])
   const facts = machineFacts(process.argv.slice(2))
   // Not the system's folder for temporary files: that may be memory, where an fsync costs nothing.
   const folder = dataFolder()
@@ -93,12 +96,20 @@ function report(
   const each = bytes.map(({ title, bytesPerAction }) => `${title} ${bytesPerAction.toFixed(0)}`)
   if (each.length > 0) console.log(`\nbytes on disk, each of ${sizes.filled}: ${each.join(', ')}`)
   if (growth !== null) console.log(`\n${growthText(growth)}`)
-  if (options.smoke) return
+  const [table] = tables
+  if (options.smoke && table !== undefined) return smoke(table, subjects)
   const results = fileURLToPath(new URL('results', import.meta.url))
   mkdirSync(results, { recursive: true })
   const path = join(results, `${date.slice(0, 19).replaceAll(':', '-')}.json`)
   writeFileSync(path, `${JSON.stringify({ ...facts, sizes, targets, bytes, tables, growth }, rounded, 1)}\n`)
   console.log(`\nsaved as ${path}`)
+}
+
+function smoke(table: Table, subjects: readonly Subject[]): void {
+  if (options.keep) return keep(table, subjects)
+  const faults = farFromKept(table, subjects)
+  for (const fault of faults) console.log(`\nFAR OFF: ${fault}`)
+  if (faults.length > 0) process.exitCode = 1
 }
 
 /** What `--only` names: scenarios, contestants or both. A kind of which none is named takes part whole. */
@@ -114,7 +125,7 @@ function choose(only: string): { chosen: typeof scenarios; taking: typeof contes
 }
 
 function sizesOf(): Sizes {
-  if (options.smoke) return { seconds: 0.2, warmSeconds: 0.1, rounds: 1, filled: 2000 }
+  if (options.smoke) return smokeSizes
   const seconds = numberOf('seconds', options.seconds)
   return { seconds, warmSeconds: seconds / 2, rounds: numberOf('rounds', options.rounds), filled: 60_000 }
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
+import { backupCommand, restoreCommand } from './commands/backup.ts'
+import { devChildCommand, devCommand } from './commands/dev.ts'
 import { serveCommand } from './commands/serve.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { workerCommand } from './commands/worker.ts'
@@ -13,7 +15,16 @@ function program(): Command {
   const all = new Command('startup-builder')
     .description('A write happens once: an Idempotency-Key binds each durable call to exactly one Action, for ever.')
     .version(version())
-  for (const command of [serveCommand(), workerCommand(), verifyCommand()]) all.addCommand(command)
+  for (const command of [
+    devCommand(),
+    serveCommand(),
+    workerCommand(),
+    verifyCommand(),
+    backupCommand(),
+    restoreCommand(),
+  ])
+    all.addCommand(command)
+  all.addCommand(devChildCommand(), { hidden: true })
   return strict(all)
 }
 

@@ -1,4 +1,6 @@
+import { isIP } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
+import { burstMax, rateMax } from '../model/limits.ts'
 import { isNamespace } from '../model/names.ts'
 
 // Every single-valued option is made by `once`: a repeated one would silently be the last one, and so do something else
@@ -58,6 +60,12 @@ export function port(value: string): number {
   return Number(value)
 }
 
+/** How many of something, 1 or more. */
+export function count(value: string): number {
+  if (!/^[1-9]\d{0,6}$/.test(value)) throw new InvalidArgumentError('It is a whole number, 1 or more.')
+  return Number(value)
+}
+
 /** `30s`, `90m`, `12h`, `30d` in milliseconds. */
 export function durationMs(value: string): number {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(value) ?? []
@@ -77,6 +85,49 @@ export function durationMs(value: string): number {
 export function seconds(value: string): number {
   if (!/^\d{1,5}(\.\d{1,3})?$/.test(value)) throw new InvalidArgumentError('It is a number of seconds, 0 or more.')
   return Math.round(Number(value) * 1000)
+}
+
+/** Calls a second (§10): 0.1, 5, 250. */
+export function rate(value: string): number {
+  const read = /^\d{1,7}(\.\d{1,9})?$/.test(value) ? Number(value) : 0
+  if (read > 0 && read <= rateMax) return read
+  throw new InvalidArgumentError('A rate is a number of calls a second, above 0 and at most 1000000.')
+}
+
+/** Calls at once (§10). */
+export function burst(value: string): number {
+  const read = /^\d{1,7}$/.test(value) ? Number(value) : 0
+  if (read >= 1 && read <= burstMax) return read
+  throw new InvalidArgumentError('A burst is a whole number of calls from 1 to 1000000.')
+}
+
+/** A proxy whose word is taken for who sent a request. */
+export function trustedProxyOption(): Option {
+  return new Option(
+    '--trusted-proxy <address>',
+    'the address or CIDR range of a proxy whose X-Forwarded-For is believed, such as 10.0.0.0/8 (repeatable)',
+  )
+    .argParser((value: string, all: string[]) => [...all, proxyAddress(value)])
+    .default([], 'none')
+}
+
+/** `10.0.0.7`, `10.0.0.0/8`, `2001:db8::/32`. */
+export function proxyAddress(value: string): string {
+  const [, ip = '', bits] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(value) ?? []
+  const version = isIP(ip)
+  const isRange = bits === undefined || (Number(bits) >= 1 && Number(bits) <= (version === 4 ? 32 : 128))
+  if (version !== 0 && isRange) return value
+  throw new InvalidArgumentError('A proxy is an address or a range of them: 10.0.0.7, 10.0.0.0/8, 2001:db8::/32.')
+}
+
+/** Whose pages may call (H2). */
+export function originOption(): Option {
+  return new Option(
+    '--origin <origin>',
+    "a browser origin that may call, such as https://glyphs.store, or '*' for any (repeatable)",
+  )
+    .argParser((value: string, all: string[]) => [...all, origin(value)])
+    .default([], 'none')
 }
 
 /** The origin of a browser's page, exactly as browsers send it, or `*` for any (H2). */

@@ -28,6 +28,13 @@ export class Buffered {
     return this.#records.get(recordResource(noun, id))?.base === null
   }
 
+  /** At most so many records of a Noun, that were there before, are changed: rounded up, so that few sizes are asked for. */
+  changedOf(noun: string): number {
+    let count = 0
+    for (const buffered of this.#records.values()) if (buffered.noun.name === noun && buffered.base !== null) count++
+    return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count))
+  }
+
   put(noun: Noun, id: string, base: StoredRecord | null, fields: Fields | null): StoredRecord {
     const resource = recordResource(noun.name, id)
     const known = this.#records.get(resource)

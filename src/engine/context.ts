@@ -43,6 +43,8 @@ export class VerbContext {
   readonly ended: Promise<{ ending: Ending }>
   readonly #readRecords = new Map<string, StoredRecord | Absent>()
   readonly #lookups: LookupRead[] = []
+  /** The write that was begun last, while it is under way. */
+  #writing: Promise<unknown> | null = null
   readonly #occurrences = new Map<string, number>()
   readonly #reached = new Set<string>()
   #resolveEnded: (ended: { ending: Ending }) => void = () => undefined
@@ -103,6 +105,23 @@ export class VerbContext {
     const tracked = this.#tracked(work)
     tracked.catch(() => undefined)
     return tracked
+  }
+
+  /**
+   * A write of the author's function, after those that it began before: each looks at the record, the id and the unique
+   * values as the one before left them, also when several were begun at once (V6).
+   */
+  write<T>(work: () => Promise<T>): Promise<T> {
+    return this.track(() => {
+      const before = this.#writing
+      const turn = before === null ? work() : before.then(work, work)
+      const over = (): void => {
+        if (this.#writing === turn) this.#writing = null
+      }
+      this.#writing = turn
+      turn.then(over, over)
+      return turn
+    })
   }
 
   async #tracked<T>(work: () => Promise<T>): Promise<T> {

@@ -3,6 +3,9 @@ import type { ActionId, IdSource } from '../model/ids.ts'
 import type { Startup } from '../model/startup.ts'
 import type { DeployAnswer, Lease, Store } from '../store/store.ts'
 import type { HotReplays } from './hot.ts'
+import type { Signals } from './signals.ts'
+import type { Spans } from './spans.ts'
+import type { FailedTokens } from './throttle.ts'
 import type { Waiters } from './waiting.ts'
 
 /** Time and chance, handed in (house rule 3). */
@@ -26,6 +29,10 @@ export interface EngineOptions {
   readonly deployed: ReadonlyMap<string, DeployAnswer>
   readonly machine: Machine
   readonly log: Log
+  /** None: nothing is counted. */
+  readonly signals?: Signals | null
+  /** None: nothing is traced. */
+  readonly spans?: Spans | null
 }
 
 /** What the engine's parts share. */
@@ -39,6 +46,7 @@ export interface Core extends EngineOptions {
   readonly runs: Map<ActionId, RunningAction>
   readonly hot: HotReplays
   readonly waiters: Waiters
+  readonly failedTokens: FailedTokens
   /** Set once a stop has begun; what still runs then is given back. */
   stopping: boolean
 }

@@ -6,6 +6,7 @@ import { parseRecordKey } from '../model/names.ts'
 import type { RecordVersion } from '../model/record.ts'
 import { staleChanges, staleFix, type StaleRecord } from '../model/stale.ts'
 import type { Noun, Verb } from '../model/startup.ts'
+import { may } from '../model/worker.ts'
 import type { VerbContext } from './context.ts'
 import type { Core } from './core.ts'
 import { flightName } from './hot.ts'
@@ -114,6 +115,7 @@ async function compare(
     since,
     isOwn: (action) => own.has(action),
     dependsOn: (field) => dependsOn(run, verb, noun, field),
+    showsValues: may(run.plan.worker, `${noun.name}:read`),
   })
   return {
     current: current.version,

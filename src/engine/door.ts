@@ -12,27 +12,42 @@ import { actionOfKey } from './decision.ts'
 /** The hash of a token, remembered so that a busy Worker's is not computed for each of its calls. Only in memory. */
 const hashes = new Map<string, Buffer>()
 
-function tokenHash(token: string): Buffer {
-  let hash = hashes.get(token)
-  if (hash === undefined) {
-    hash = createHash('sha256').update(token).digest()
-    if (hashes.size >= tokensRememberedMax) hashes.clear()
-    hashes.set(token, hash)
-  }
-  return hash
+/** Remembers the hash of a Worker's token. One that nobody has may be as long as headers are, and anybody can send many. */
+function remember(token: string, hash: Buffer): void {
+  if (hashes.size >= tokensRememberedMax) hashes.clear()
+  hashes.set(token, hash)
+}
+
+/** Where a request comes from; worked out only when it is asked for. */
+export interface From {
+  readonly address: string
 }
 
 /** Token → Worker (401), and its namespace is the path's (403): an unknown namespace is answered as another's is (R2). */
-export function enter(core: Core, token: string | null, namespace: string | null): Worker | Promise<Worker> {
+export function enter(
+  core: Core,
+  token: string | null,
+  namespace: string | null,
+  from: From,
+): Worker | Promise<Worker> {
   if (token === null) throw problem('unauthorized', 'Send a token: Authorization: Bearer <token>.')
-  const worker = core.store.workerOfToken(tokenHash(token))
-  return worker instanceof Promise
-    ? worker.then((found) => admitWorker(core, found, namespace))
-    : admitWorker(core, worker, namespace)
+  const known = hashes.get(token)
+  const hash = known ?? createHash('sha256').update(token).digest()
+  const worker = core.store.workerOfToken(hash)
+  if (known !== undefined) {
+    return worker instanceof Promise
+      ? worker.then((found) => admitWorker(core, found, namespace, from))
+      : admitWorker(core, worker, namespace, from)
+  }
+  const admitNew = (found: Worker | null): Worker => {
+    if (found !== null) remember(token, hash)
+    return admitWorker(core, found, namespace, from)
+  }
+  return worker instanceof Promise ? worker.then(admitNew) : admitNew(worker)
 }
 
-function admitWorker(core: Core, worker: Worker | null, namespace: string | null): Worker {
-  if (worker === null) throw problem('unauthorized', 'This token is unknown, expired or revoked.')
+function admitWorker(core: Core, worker: Worker | null, namespace: string | null, from: From): Worker {
+  if (worker === null) throw core.failedTokens.refusal(from.address)
   if (namespace === null) return worker
   if (worker.namespace !== namespace || !core.startups.has(namespace)) {
     throw problem('wrong-namespace', `This token is for another namespace than ${namespace}.`)
@@ -94,7 +109,8 @@ function operationNotFound(startup: Startup, { nouns, id, verb }: Route) {
   return problem('operation-not-found', hint)
 }
 
-function invalidInput(operation: string, faults: readonly Fault[]) {
+/** 400: what does not fit, member by member. */
+export function invalidInput(operation: string, faults: readonly Fault[]) {
   const errors = faults.map(({ path, message }) => ({ path: path.join('.'), message }))
   const first = errors[0]
   const detail = first === undefined ? '' : ` ${first.path === '' ? '' : `${first.path}: `}${first.message}`

@@ -1,6 +1,7 @@
+import { inspect } from 'node:util'
 import type { ActionError, Fix, Outcome, WaitingFor } from '../model/action.ts'
 import { NotUnique, Refusal, StepDiverged, StepRejected } from '../model/verberrors.ts'
-import { outputBytesMax } from '../model/limits.ts'
+import { outputBytesMax, unitsPerActionMax } from '../model/limits.ts'
 import { recordKey } from '../model/names.ts'
 import { toStorable } from '../model/json.ts'
 import type { ActionId } from '../model/ids.ts'
@@ -137,7 +138,7 @@ function ofOutput(run: Running, context: VerbContext, output: unknown): Evaluati
   if (stored.fault !== null)
     return failed(run, context, 'output-not-storable', `The output can't be kept: ${stored.fault}.`, 'pointless')
   context.units = run.plan.verb?.meter ? run.plan.verb.meter(context.input, output) : 1
-  if (!Number.isSafeInteger(context.units) || context.units < 0)
+  if (!Number.isSafeInteger(context.units) || context.units < 0 || context.units > unitsPerActionMax)
     throw new RangeError(`meter gave ${context.units}, not a whole number of units`)
   return { kind: 'outcome', outcome: { status: 'succeeded', output: stored.text }, context, item: null }
 }
@@ -194,6 +195,13 @@ function refused(run: Running, context: VerbContext, fix: Fix): Evaluation {
   )
 }
 
-function describe(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+/** For the log: the stack, and those of its causes, since `fetch failed` says nothing by itself. */
+function describe(error: unknown, depth = 0): string {
+  if (!(error instanceof Error)) return inspect(error)
+  const told = error.stack ?? error.message
+  return error.cause === undefined || depth === causesMax
+    ? told
+    : `${told}\n[cause]: ${describe(error.cause, depth + 1)}`
 }
+
+const causesMax = 5

@@ -1,12 +1,14 @@
-import { actionJson, isoTime, type Action, type Outcome } from '../model/action.ts'
+import { actionJson, isoTime, type Action } from '../model/action.ts'
 import { isActionId, isItemId } from '../model/ids.ts'
+import { isInInbox, itemJson } from '../model/item.ts'
 import { problem } from '../model/problem.ts'
 import type { RecordVersion, StoredRecord } from '../model/record.ts'
 import type { Noun } from '../model/startup.ts'
-import { may, type Worker } from '../model/worker.ts'
-import type { InboxFilter, InboxItem, Paged, StoredEvent } from '../store/store.ts'
+import { may, maySee, type Worker } from '../model/worker.ts'
+import type { InboxFilter, Paged } from '../store/store.ts'
 import { listIdentity, readCursor, writeCursor } from './cursor.ts'
 import type { Engine } from './engine.ts'
+import { eventJson } from './event.ts'
 import { actionFilter, dayRange, invalid, readLimit, recordFilters, seqAfter, type Query } from './filters.ts'
 
 export { StoreUnavailable } from '../store/store.ts'
@@ -84,8 +86,8 @@ export async function listActions({ store }: Reader, worker: Worker, query: Quer
 /** One Action. 404 `action-not-found` also for one that the Worker may not see. */
 export async function oneAction({ store }: Reader, worker: Worker, id: string): Promise<Action> {
   const action = isActionId(id) ? await store.action(worker.namespace, id) : null
-  const visible = action !== null && (action.workerId === worker.id || may(worker, 'actions:all'))
-  if (!visible) throw problem('action-not-found', 'There is no Action with this id that this Worker may see.')
+  if (action === null || !maySee(worker, action))
+    throw problem('action-not-found', 'There is no Action with this id that this Worker may see.')
   return action
 }
 
@@ -147,12 +149,6 @@ export function nounAt({ startups }: Reader, worker: Worker, plural: string): No
   throw problem('not-found', `${worker.namespace} has no Noun whose plural is ${plural}.`)
 }
 
-/** What is approved is in the inboxes of those who may approve it; the rest in its caller's (W4, W5). */
-function isInInbox(worker: Worker, item: InboxItem): boolean {
-  if (item.kind === 'approval') return may(worker, `approve:${item.action.verb}`)
-  return item.action.workerId === worker.id || (item.kind === 'failed' && may(worker, 'inbox'))
-}
-
 function requireGrant(worker: Worker, grant: string): void {
   if (!may(worker, grant)) throw problem('forbidden', `This needs the grant ${grant}.`)
 }
@@ -185,37 +181,4 @@ function versionJson({ version, changes, action, at }: RecordVersion): string {
   // An absent value is shown as null, so that each change has the same three members (§3).
   const shown = changes.map(({ field, from, to }) => ({ field, from: from ?? null, to: to ?? null }))
   return JSON.stringify({ version, changes: shown, action, at: isoTime(at) })
-}
-
-function eventJson(event: StoredEvent): string {
-  const { id, seq, type, action, worker, records, outcome, at } = event
-  return (
-    `{"id":"${id}","seq":${seq},"type":${JSON.stringify(type)},"action":"${action}","worker":${JSON.stringify(worker)},` +
-    `"records":${JSON.stringify(records)},"data":${dataJson(outcome)},"at":"${isoTime(at)}"}`
-  )
-}
-
-/** An Event's data: the output, or the error or fix (E1). */
-function dataJson(outcome: Outcome): string {
-  switch (outcome.status) {
-    case 'succeeded':
-      return outcome.output
-    case 'failed':
-      return JSON.stringify(outcome.error)
-    case 'refused':
-      return JSON.stringify(outcome.fix)
-  }
-}
-
-/** An item as W4 has it. */
-function itemJson({ id, kind, action, records, would, status, decision, at }: InboxItem): string {
-  const outcome = action.status === 'pending' ? null : action.outcome
-  const fix = outcome?.status === 'refused' ? JSON.stringify(outcome.fix) : 'null'
-  const error = outcome?.status === 'failed' ? JSON.stringify(outcome.error) : 'null'
-  return (
-    `{"id":"${id}","kind":"${kind}","action":"${action.id}","fix":${fix},"error":${error},` +
-    `"records":${JSON.stringify(records)},"would":${would ?? 'null'},"status":"${status}",` +
-    `"decision":${JSON.stringify(decision?.decision ?? null)},"decidedBy":${JSON.stringify(decision?.by ?? null)},` +
-    `"at":"${isoTime(at)}"}`
-  )
 }

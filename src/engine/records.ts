@@ -37,9 +37,9 @@ function accessorOf(context: VerbContext, noun: Noun): Accessor {
     maybe: (id) => context.track(() => maybe(context, noun, id)),
     find: (filter, options) => context.track(() => find(context, noun, filter, options?.limit ?? findLimitMax)),
     first: (filter) => context.track(async () => (await find(context, noun, filter, 1))[0] ?? null),
-    create: (fields, options) => context.track(() => create(context, noun, fields, options?.id)),
-    update: (record, patch) => context.track(() => update(context, noun, idOf(record), patch)),
-    delete: (record) => context.track(() => remove(context, noun, idOf(record))),
+    create: (fields, options) => context.write(() => create(context, noun, fields, options?.id)),
+    update: (record, patch) => context.write(() => update(context, noun, idOf(record), patch)),
+    delete: (record) => context.write(() => remove(context, noun, idOf(record))),
   }
 }
 
@@ -106,7 +106,8 @@ async function find(
     throw new RangeError(`find takes a limit from 1 to ${findLimitMax}`)
   const value = indexValue(wanted)
   if (value === undefined) return []
-  const found = await lookUp(context, noun, field, value, limit)
+  // Those that its own writes moved away from the value must not keep others out (V6).
+  const found = await lookUp(context, noun, field, value, limit + context.buffered.changedOf(noun.name))
   return found.slice(0, limit).map((record) => shown(context, noun, record))
 }
 

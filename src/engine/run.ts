@@ -16,6 +16,8 @@ import type { Core, Ended, RunningAction } from './core.ts'
 import { evaluate, type Evaluation } from './evaluate.ts'
 import { flightName } from './hot.ts'
 import type { Running, RunPlan } from './running.ts'
+import type { Wait } from './signals.ts'
+import { factsOf, reasonOf, type Span, type Spans } from './spans.ts'
 import { busyOutcome, retryAdvice, settlementOf } from './settle.ts'
 
 /**
@@ -43,8 +45,11 @@ export class Run implements Running, RunningAction {
   #waitedForRecordMs = 0
   #turn: readonly string[] = []
   #conflicts = 0
+  #takenAfterEffect = 0
   #inputMembers: Set<string> | null = null
   #done: Promise<Ended> | null = null
+  /** Null: nobody records spans. */
+  #span: Span | null = null
 
   constructor(core: Core, plan: RunPlan) {
     this.core = core
@@ -62,7 +67,7 @@ export class Run implements Running, RunningAction {
     const flight = plan.claim.key === null ? null : flightName(plan.claim.workerId, plan.claim.key)
     core.runs.set(run.id, run)
     if (flight !== null) core.flights.set(flight, run)
-    run.#done = run.#drive().finally(() => {
+    run.#done = (core.spans ? run.#driveInSpan(core.spans) : run.#drive()).finally(() => {
       core.runs.delete(run.id)
       if (flight !== null && core.flights.get(flight) === run) core.flights.delete(flight)
     })
@@ -111,7 +116,7 @@ export class Run implements Running, RunningAction {
     if (this.lease !== null) return true
     if (this.#failure !== null) throw this.#failure.error
     if (this.#ended !== null || this.#givenBack) return false
-    return this.#exclusive(this.#claim())
+    return this.#exclusive(this.#inSpan(() => this.#claim()))
   }
 
   /** What a commit came to is kept before it counts as over, so that who waits for it sees it (`giveUp`). */
@@ -183,6 +188,45 @@ export class Run implements Running, RunningAction {
     this.context?.end({ kind: 'given-back' })
   }
 
+  async #driveInSpan(spans: Spans): Promise<Ended> {
+    const { namespace, verb } = this.plan.claim
+    const facts = { namespace, verb, action: this.id, attempt: this.plan.attempts }
+    return spans.within({ kind: 'run', name: `run ${verb}`, facts: factsOf(facts) }, async (span) => {
+      this.#span = span
+      try {
+        const ended = await this.#drive()
+        span.tell(factsOf({ status: ended.action.status }))
+        return ended
+      } catch (error) {
+        if (error instanceof GivenBack) span.tell(factsOf({ status: 'pending' }))
+        else span.fail(reasonOf(error))
+        throw error
+      }
+    })
+  }
+
+  /** A commit below the run, whoever asked for it: the clock, or another request that must name the Action. */
+  #inSpan<T>(commit: () => Promise<T>): Promise<T> {
+    const parent = this.#span
+    if (!this.core.spans || parent === null) return commit()
+    return this.core.spans.within({ kind: 'commit', name: 'commit', parent }, async (span) => {
+      try {
+        return await commit()
+      } catch (error) {
+        span.fail(reasonOf(error))
+        throw error
+      }
+    })
+  }
+
+  async #waiting(wait: Wait, until: Promise<void>): Promise<void> {
+    const { signals } = this.core
+    if (!signals) return until
+    const began = signals.now()
+    await until
+    signals.waited(wait, signals.now() - began)
+  }
+
   async #drive(): Promise<Ended> {
     for (;;) {
       if (this.#ended !== null) return this.#ended
@@ -242,11 +286,10 @@ export class Run implements Running, RunningAction {
 
   async #settle(evaluation: Evaluation & { kind: 'outcome' }): Promise<Ended | null> {
     const { outcome, context, item } = evaluation
-    await this.#idle()
-    if (this.#ended !== null) return this.#ended
-    const settlement = settlementOf(this, outcome, context, item)
     const answer = await this.#persist(async () => {
-      const settled = await this.core.store.settle(settlement)
+      if (this.#ended !== null) return this.#ended
+      // Made only here, where no other commit of it is under way: one that was may have been its claim (K5).
+      const settled = await this.core.store.settle(settlementOf(this, outcome, context, item))
       if (settled.kind === 'settled' || settled.kind === 'found') this.#ended = settled
       return settled
     })
@@ -255,13 +298,16 @@ export class Run implements Running, RunningAction {
       case 'found':
         return this.#ended
       case 'conflict':
+        if (answer.isTaken && this.hasEffect && ++this.#takenAfterEffect >= takenAfterEffectMax)
+          return this.#settle(taken(this))
         return this.#afterConflict(context?.resourcesRead() ?? [])
       case 'blocked':
         return this.#afterBlock(answer)
       case 'lost':
         return this.#afterLoss()
       case 'not-cancellable':
-        throw new Error(`${this.id} cancels nothing and was answered not-cancellable`)
+      case 'already-decided':
+        throw new Error(`${this.id} cancels and dismisses nothing and was answered ${answer.kind}`)
       default:
         return answer satisfies never
     }
@@ -270,13 +316,14 @@ export class Run implements Running, RunningAction {
   /** Runs again on fresh reads; after 3 conflicts it takes its turn on what it read (V6). */
   async #afterConflict(read: readonly string[]): Promise<Ended | null> {
     this.#conflicts++
+    this.core.signals?.conflicted(this.plan.claim.namespace, this.plan.claim.verb)
     // Who holds waits for nobody: after its first effect it runs again on fresh reads, however often.
     if (this.#conflicts < conflictsBeforeTurn || this.hasEffect) return null
     const resources = [...new Set([...this.#turn, ...read])]
     if (resources.length === 0 || !(await this.claimAhead()) || this.lease === null) return null
     const lease = this.lease
     const answer = await this.#persist(() => this.core.store.hold(lease, resources))
-    if (answer.kind === 'blocked') return this.#afterBlock(answer)
+    if (answer.kind === 'blocked') return this.#afterBlock(answer, 'turn')
     if (answer.kind === 'lost') return this.#afterLoss()
     this.#turn = resources
     return null
@@ -292,7 +339,7 @@ export class Run implements Running, RunningAction {
   }
 
   /** Another chain holds what this one needs: it waits, holding nothing itself, and runs again (V6). */
-  async #afterBlock(blocked: Blocked): Promise<Ended | null> {
+  async #afterBlock(blocked: Blocked, wait: Wait = 'record'): Promise<Ended | null> {
     const leftMs = recordBusyMs - this.#waitedForRecordMs
     if (blocked.stuck || leftMs <= 0)
       return this.#settle({ kind: 'outcome', outcome: busyOutcome(blocked), context: null, item: null })
@@ -302,7 +349,7 @@ export class Run implements Running, RunningAction {
     this.#turn = []
     if ((await this.#persist(() => this.core.store.wait(lease, 'record', this.ranMs))) === 'lost')
       return this.#afterLoss()
-    await this.#whileBlocked(blocked, leftMs)
+    await this.#waiting(wait, this.#whileBlocked(blocked, leftMs))
     if (this.#givenBack) throw new GivenBack()
     if ((await this.#persist(() => this.core.store.wait(lease, null, this.ranMs))) === 'lost') return this.#afterLoss()
     return null
@@ -328,7 +375,7 @@ export class Run implements Running, RunningAction {
     if ((await this.#persist(() => this.core.store.wait(lease, evaluation.waitingFor, this.ranMs))) === 'lost')
       return this.#afterLoss()
     if (evaluation.until === null) throw new GivenBack()
-    await this.#whilePending(evaluation.until)
+    await this.#waiting('predecessor', this.#whilePending(evaluation.until))
     if (this.#givenBack) throw new GivenBack()
     if ((await this.#persist(() => this.core.store.wait(lease, null, this.ranMs))) === 'lost') return this.#afterLoss()
     return null
@@ -359,10 +406,11 @@ export class Run implements Running, RunningAction {
    */
   async #persist<T>(commit: () => Promise<T>): Promise<T> {
     for (;;) {
-      await this.#idle()
+      // Looked at again after each wait: from here to `#exclusive` nothing else may come in between.
+      while (this.#commit !== null) await this.#idle()
       if (this.#failure !== null) throw this.#failure.error
       try {
-        return await this.#exclusive(commit())
+        return await this.#exclusive(this.#inSpan(commit))
       } catch (error) {
         if (!(error instanceof StoreUnavailable) || this.lease === null) throw error
         if (this.#givenBack) throw new GivenBack()
@@ -403,6 +451,19 @@ export class Run implements Running, RunningAction {
     if (error instanceof StoreUnavailable || error instanceof GivenBack) return
     this.core.log.error({ action: this.id, err: String(error) }, 'a claim ahead failed')
   }
+}
+
+/** How often a run looks again before it takes a value that its first effect fixed as free to be taken for good. */
+const takenAfterEffectMax = 3
+
+/**
+ * What it looked up before its effect stands as it was (V6), so no run would ever see that another record has the id or the
+ * unique value by now: it fails, and a person decides.
+ */
+function taken(run: Running): Evaluation & { kind: 'outcome' } {
+  const message = `${run.plan.claim.verb} sets an id or a unique value that another record took after its step had run.`
+  const outcome: Outcome = { status: 'failed', error: { code: 'not-unique', message, retry: retryAdvice(run) } }
+  return { kind: 'outcome', outcome, context: null, item: null }
 }
 
 function describe(error: unknown): string {

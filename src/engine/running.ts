@@ -10,7 +10,7 @@ export interface RunPlan {
   readonly startup: Startup
   /** Null when the definition no longer has it (N2). */
   readonly verb: Verb | null
-  readonly worker: Pick<Worker, 'id' | 'name' | 'kind'>
+  readonly worker: Worker
   readonly claim: Claim
   /** The validated input; undefined: to be validated anew from the recorded text. */
   readonly input: unknown

@@ -1,7 +1,8 @@
 import type { Outcome, RetryAdvice, StepView } from '../model/action.ts'
 import { recordKey } from '../model/names.ts'
 import type { Reads, RecordWrite } from '../model/record.ts'
-import type { Blocked, NewItem, Settlement } from '../store/store.ts'
+import type { NewItem } from '../model/item.ts'
+import type { Blocked, Settlement } from '../store/store.ts'
 import type { VerbContext } from './context.ts'
 import type { Running } from './running.ts'
 

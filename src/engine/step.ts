@@ -13,6 +13,7 @@ import {
 import { sameJson } from '../model/stale.ts'
 import { StepDiverged, StepRejected } from '../model/verberrors.ts'
 import type { VerbContext } from './context.ts'
+import { factsOf, reasonOf } from './spans.ts'
 
 /** What a step's function gets. */
 export interface StepCall {
@@ -131,10 +132,13 @@ async function begin(
   fn: StepFunction,
   options: StepOptions,
 ): Promise<unknown> {
+  const { core, plan } = context.run
+  const { signals } = core
   let entry: JournalEntry = { ...begun, attempts: begun.attempts + 1 }
   await start(context, entry)
   for (;;) {
-    const ended = await attempt(context, entry, fn)
+    const ended = await attemptInSpan(context, entry, fn)
+    signals?.stepped(plan.claim.namespace, plan.claim.verb, ended.status)
     if (ended.status === 'done') {
       await journal(context, ended)
       return parsed(ended.outcome)
@@ -189,13 +193,34 @@ async function start(context: VerbContext, entry: JournalEntry): Promise<void> {
   run.journal.set(entry.step, entry)
   if (effect === null) return
   run.fixed = effect.fixed
-  for (const step of effect.keep === null ? [] : run.journal.keys())
-    if (!effect.keep?.includes(step)) run.journal.delete(step)
+  if (effect.keep === null) return context.open()
+  for (const [step, known] of run.journal) if (!known.effect && !effect.keep.includes(step)) run.journal.delete(step)
   // The start is on disk and `fn` must not be called: the evaluation ended meanwhile (a time-out, a stop).
   context.open()
 }
 
 type Attempt = JournalEntry & { readonly fault?: string }
+
+/** An attempt in a span of its own, where spans are recorded: what `fn` calls lies below it. */
+function attemptInSpan(context: VerbContext, entry: JournalEntry, fn: StepFunction): Promise<Attempt> {
+  const { core, plan, id } = context.run
+  if (!core.spans) return attempt(context, entry, fn)
+  const facts = { verb: plan.claim.verb, action: id, step: entry.step, attempt: entry.attempts }
+  const options = { kind: 'step' as const, name: `step ${entry.step.split('#')[0]}`, facts: factsOf(facts) }
+  return core.spans.within(options, async (span) => {
+    try {
+      const ended = await attempt(context, entry, fn)
+      span.tell(factsOf({ status: ended.status }))
+      if (ended.status === 'unknown') span.fail('unknown')
+      return ended
+    } catch (error) {
+      // The evaluation is over: how the step ended, nobody knows.
+      span.tell(factsOf({ status: 'unknown' }))
+      span.fail(context.ending?.kind ?? reasonOf(error))
+      throw error
+    }
+  })
+}
 
 async function attempt(context: VerbContext, entry: JournalEntry, fn: StepFunction): Promise<Attempt> {
   const reject = (code: string, message: string): never => {

@@ -8,6 +8,7 @@ import { recordKey } from '../model/names.ts'
 import { problem } from '../model/problem.ts'
 import { resourcesOf, type RecordWrite } from '../model/record.ts'
 import type { Startup } from '../model/startup.ts'
+import { may, type Worker } from '../model/worker.ts'
 import { isBuiltin } from './builtin.ts'
 import type { DryRun, VerbContext } from './context.ts'
 import { admit, type Admitted } from './door.ts'
@@ -32,7 +33,7 @@ export async function dryRun(core: Core, request: Call, input: ParsedInput, oper
     )
     const context = contextOf(evaluation)
     if (context !== null && !(await core.store.validate(run.plan.claim.namespace, context.unfixedReads()))) continue
-    return { kind: 'try', body: await resultOf(core, admitted.startup, dry, evaluation) }
+    return { kind: 'try', body: await resultOf(core, request.worker, admitted.startup, dry, evaluation) }
   }
   throw problem('busy', 'What this call reads changes faster than it can be tried. Try again in a moment.')
 }
@@ -51,7 +52,15 @@ function contextOf(evaluation: Evaluation): VerbContext | null {
   return evaluation.kind === 'outcome' ? evaluation.context : null
 }
 
-async function resultOf(core: Core, startup: Startup, dry: DryRun, evaluation: Evaluation): Promise<string> {
+/** `worker` is who is told: a Noun that it may not read is shown to it by the names of what changes, without values (H1). */
+async function resultOf(
+  core: Core,
+  worker: Worker,
+  startup: Startup,
+  dry: DryRun,
+  evaluation: Evaluation,
+): Promise<string> {
+  if (evaluation.kind === 'unavailable') throw evaluation.error
   if (evaluation.kind !== 'outcome')
     throw new Error(`a dry run waits for nothing and holds nothing, and came to ${evaluation.kind}`)
   const { outcome, context } = evaluation
@@ -68,7 +77,7 @@ async function resultOf(core: Core, startup: Startup, dry: DryRun, evaluation: E
     changes: writes.map(({ noun, id, version, changes }) => ({
       record: keyOf(startup, noun, id),
       version,
-      changes: changes.map(shownChange),
+      changes: changes.map(may(worker, `${noun}:read`) ? shownChange : ({ field }) => ({ field })),
     })),
     reads: readsOf(startup, context),
     steps: dry.steps,

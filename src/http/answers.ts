@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto'
 import { StoreUnavailable } from '../engine/reads.ts'
 import type { Answer } from '../model/call.ts'
+import { pageStyle } from '../model/errorpage.ts'
 import { problem, Problem, toProblemJson } from '../model/problem.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -27,13 +29,13 @@ export function sendHtml(x: Exchange, html: string): void {
   x.send(200, [...htmlHeaders], html)
 }
 
+const styleHash = createHash('sha256').update(pageStyle).digest('base64')
 const htmlHeaders = [
   ...['Content-Type', 'text/html; charset=utf-8'],
   ...[
     'Content-Security-Policy',
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   ],
-  ...['X-Content-Type-Options', 'nosniff'],
   ...['Referrer-Policy', 'no-referrer'],
   ...['Vary', 'Accept'],
 ]
@@ -98,6 +100,7 @@ export async function answerError(x: Exchange, error: unknown): Promise<void> {
 /** Answers a problem that shows nothing of what is on record: there is nothing to wait for. */
 export function sendProblem(x: Exchange, told: Problem): void {
   x.code = told.code
+  if (!x.ended) x.edge.engine.signals?.rejected(told.code)
   const body = JSON.stringify(toProblemJson(told, { origin: x.edge.origin, requestId: x.requestId }))
   x.send(told.status, problemJson.concat(Object.entries(told.headers).flat()), body)
 }

@@ -1,4 +1,6 @@
-import type { Call, RecordVersions } from '../model/call.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Counted } from '../engine/throttle.ts'
+import type { Call, RecordVersions, TraceHeaders } from '../model/call.ts'
 import { parseAuthorization, parseDecidedAfter, parseKeyHeaders, type Key } from '../model/key.ts'
 import { waitSecondsDefault } from '../model/limits.ts'
 import { parsePrefer, preferenceApplied, type Preferences } from '../model/prefer.ts'
@@ -23,7 +25,8 @@ export async function serveCall(x: Exchange, target: Target): Promise<void> {
   x.worker = worker
 
   const said = readHeaders(x)
-  engine.throttle(worker, 'call', target)
+  const counted = engine.throttle(worker, 'call', target)
+  tellCounted(x, counted instanceof Promise ? await counted : counted)
   const read = readBody(x)
   const body = read instanceof Promise ? await read : read
 
@@ -32,16 +35,28 @@ export async function serveCall(x: Exchange, target: Target): Promise<void> {
   // Answered meanwhile, because its connection broke: what was refused must not run (R1).
   if (x.ended) return
   x.called = true
-  const answer = await engine.call({ worker, route, key, mode, waitMs, versions, decidedAfter, body })
+  const trace = engine.isTraced ? traceOf(x.req.headers) : undefined
+  const answer = await engine.call({ worker, route, key, mode, waitMs, versions, decidedAfter, body, trace })
   const answered = answerCall(x, answer, said.applied === undefined ? noHeaders : ['Preference-Applied', said.applied])
   if (answered !== undefined) await answered
+}
+
+/** The caller's span (W3C Trace Context). One that is malformed is ignored, as the recommendation has it. */
+function traceOf({ traceparent, tracestate }: IncomingHttpHeaders): TraceHeaders {
+  if (typeof traceparent !== 'string') return {}
+  return tracestate === undefined ? { traceparent } : { traceparent, tracestate: joined(tracestate) }
 }
 
 /** The Worker of the request's token, in this namespace (null: in its own). More than one token is none. */
 export function enter(x: Exchange, namespace: string | null): Worker | Promise<Worker> {
   const { rawHeaders, headers } = x.req
   const token = isTwice(rawHeaders, 'authorization') ? null : parseAuthorization(headers.authorization)
-  return x.edge.engine.enter(token, namespace)
+  return x.edge.engine.enter(token, namespace, x)
+}
+
+/** What was counted tells what is left with its answer, whatever that will be (§10). */
+export function tellCounted(x: Exchange, counted: Counted): void {
+  if (counted !== null) x.headers.push(...counted)
 }
 
 interface Said extends Pick<Call, 'key' | 'mode' | 'waitMs' | 'versions' | 'decidedAfter'> {

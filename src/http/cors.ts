@@ -4,7 +4,7 @@ import type { Edge, Exchange } from './exchange.ts'
 /** Browsers: what a preflight allows and what a page may read (H2). */
 const allowedHeaders =
   'Authorization, Content-Type, Idempotency-Key, Idempotency-Key-Encoded, Record-Version, Decided-After, Prefer, ' +
-  'If-None-Match, Last-Event-ID, traceparent, tracestate'
+  'If-Match, If-None-Match, Last-Event-ID, traceparent, tracestate'
 const exposedHeaders =
   'Idempotent-Replayed, Action-Status, Location, Retry-After, RateLimit, RateLimit-Policy, ETag, Preference-Applied'
 

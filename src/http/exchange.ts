@@ -1,23 +1,48 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Engine, Log } from '../engine/engine.ts'
-import { drainBodyMs, drainBytesMax } from '../model/limits.ts'
+import { drainBodyMs, drainBytesMax, pipelinedMax } from '../model/limits.ts'
 import type { Worker } from '../model/worker.ts'
+import { addressOf } from './address.ts'
 
 /** What all requests share. */
 export interface Edge {
   readonly engine: Engine
   /** None: nothing is logged, and nothing is spent on it. */
   readonly log: Log | null
+  /** Null: there is no `/metrics`. */
+  readonly metrics: Metrics | null
   /** Origins of browsers that may call; `*` is any (H2). */
   readonly allowedOrigins: ReadonlySet<string>
   /** The server's own address, for the absolute links in answers: `http://127.0.0.1:4000`. */
   origin: string
   /** A stop has begun: nothing new is begun. */
   stopping: boolean
+  /** Connections that may be open at once. */
+  readonly connectionsMax: number
+  /** Streams of Events that are open (E1). A stop ends them: their clients come back and lose nothing. */
+  readonly streams: Set<OpenStream>
   /** What was begun and is not answered yet. */
   readonly open: Set<Exchange>
   /** Called each time that nothing is open any more. */
   onQuiet: () => void
+}
+
+/** An answer that goes on until somebody ends it. */
+export interface OpenStream {
+  readonly worker: Worker
+  end(why: string): void
+}
+
+/** Who sent a request, as far as trusted proxies tell. */
+export interface Peer {
+  readonly ip: string
+}
+
+/** What `/metrics` shows. */
+export interface Metrics {
+  readonly contentType: string
+  /** `streams`: how many are open. */
+  text(streams: number): Promise<string>
 }
 
 export type Params = Readonly<Partial<Record<'namespace' | 'nouns' | 'id' | 'verb' | 'code', string>>>
@@ -47,18 +72,21 @@ export class Exchange {
   expectsContinue = false
   /** Ends the reading of its body, which is under way, with an error. */
   stopReading: ((error: Error) => void) | null = null
-  /** Headers of the answer that are known before it is: those of CORS. */
+  /** Headers of the answer that are known before it is: those of CORS, and of the throttle. */
   readonly headers: string[] = []
+  readonly #peer: Peer
   readonly #startedAt: number
   /** An earlier exchange of the same connection that was under way when this one came (pipelining). */
   #before: Exchange | null
+  /** Shared by all exchanges of the connection: how many of them are under way, and whether one was its last. */
+  readonly #connection: { underWay: number; isEnding: boolean }
   #ended = false
 
   constructor(
     edge: Edge,
     req: IncomingMessage,
     res: ServerResponse,
-    of: { requestId: string; route: string; params: Params },
+    of: { requestId: string; route: string; params: Params; peer: Peer },
   ) {
     this.edge = edge
     this.req = req
@@ -66,20 +94,48 @@ export class Exchange {
     this.requestId = of.requestId
     this.route = of.route
     this.params = of.params
+    this.#peer = of.peer
     const { 'content-length': length, 'transfer-encoding': encoding } = req.headers
     this.hasBody = encoding !== undefined || (length !== undefined && Number(length) !== 0)
     this.#startedAt = edge.log === null ? 0 : edge.engine.machine.now()
     const before = latest.get(req.socket)
     this.#before = before === undefined || before.over ? null : before
+    this.#connection = before === undefined ? { underWay: 0, isEnding: false } : before.#connection
+    this.#connection.underWay++
     // A connection that is never idle must not keep every exchange it ever had.
     if (before !== undefined && before.#before?.over === true) before.#before = null
     latest.set(req.socket, this)
     edge.open.add(this)
   }
 
+  /** By what failed tokens are counted (§10). */
+  get address(): string {
+    return addressOf(this.#peer.ip)
+  }
+
   /** Whether it was answered, or never will be. */
   get ended(): boolean {
     return this.#ended
+  }
+
+  /** The connection ends with the answer to this: what was sent after it is read by nobody. */
+  isLast(): void {
+    this.#connection.isEnding = true
+  }
+
+  /** Whether an exchange before it was the last of its connection. */
+  get isTooLate(): boolean {
+    return this.#connection.isEnding
+  }
+
+  /** Whether its answer was given and goes out next, though it may wait for the rest of its request. */
+  get isAnswering(): boolean {
+    return this.#ended && (this.#before === null || this.#before.over)
+  }
+
+  /** Whether more was sent ahead on its connection than is begun at once. */
+  get isFlood(): boolean {
+    return this.#connection.underWay > pipelinedMax
   }
 
   /** Whether its answer has left, and with it those of all before it on the connection. */
@@ -106,12 +162,14 @@ export class Exchange {
     this.#end()
     const { res } = this
     const early = this.hasBody && !this.req.complete
+    fields.push(...noSniffing)
     if (this.headers.length > 0) fields.push(...this.headers)
     if (status !== 204 && status !== 304) {
       fields.push('Content-Length', String(typeof body === 'string' ? Buffer.byteLength(body) : body.length))
     }
     // Who was never told to continue may send its body or not: only the connection's end is clear to both sides.
-    if (this.edge.stopping || (early && this.expectsContinue)) fields.push('Connection', 'close')
+    if (this.#connection.isEnding || this.edge.stopping || (early && this.expectsContinue))
+      fields.push('Connection', 'close')
     if (!res.destroyed) {
       res.writeHead(status, fields)
       if (early) this.#endLate(body)
@@ -121,10 +179,24 @@ export class Exchange {
     this.#log(status)
   }
 
+  /**
+   * Begins an answer that its caller writes and ends: a stop does not wait for it. The connection ends with it, since nobody
+   * knows when another answer could follow.
+   */
+  beginStream(fields: string[]): ServerResponse {
+    this.#end()
+    const { res } = this
+    fields.push(...noSniffing, ...this.headers, 'Connection', 'close')
+    if (!res.destroyed) res.writeHead(200, fields)
+    this.#log(200)
+    return res
+  }
+
   /** Closes the connection unanswered: it is not known whether the call is on record (R1). */
   abandon(error: unknown): void {
     if (this.#ended) return
     this.#end()
+    this.edge.engine.signals?.unanswered()
     this.req.socket.destroy()
     const { requestId, route, action, worker } = this
     this.edge.log?.error(
@@ -149,6 +221,7 @@ export class Exchange {
   #end(): void {
     const { edge } = this
     this.#ended = true
+    this.#connection.underWay--
     edge.open.delete(this)
     if (edge.open.size === 0) edge.onQuiet()
   }
@@ -184,6 +257,9 @@ export class Exchange {
     log.info(code === null ? facts : { ...facts, code }, status === null ? 'request not received' : 'request')
   }
 }
+
+/** On every answer: a browser takes it for what it is declared as, and for nothing else. */
+export const noSniffing = ['X-Content-Type-Options', 'nosniff'] as const
 
 /** Up to here a body is put behind its headers, so that one write does for both; above, the copy costs more. */
 const oneWriteBytesMax = 16 * 1024

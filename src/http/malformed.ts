@@ -1,12 +1,12 @@
 import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { problem, toProblemJson, type Problem } from '../model/problem.ts'
-import { exchangeOn, type Edge } from './exchange.ts'
+import { exchangeOn, noSniffing, type Edge } from './exchange.ts'
 
 /** How long a connection stays open for its client to read why it was refused, in milliseconds. */
 const lingerMs = 1_000
 
-const refused = new WeakSet<Socket>()
+const refused = new WeakSet<Duplex>()
 
 /**
  * Answers what Node's parser would not read: as a problem, then the connection ends. Where an answer to an earlier
@@ -16,21 +16,42 @@ export function refuseMalformed(
   edge: Edge,
   requestId: () => string,
   error: NodeJS.ErrnoException,
-  socket: Socket,
+  socket: Duplex,
 ): void {
   // The parser reports each further piece of what it can't read.
   if (refused.has(socket)) return
   refused.add(socket)
   const exchange = exchangeOn(socket)
+  if (exchange?.isAnswering === true && !exchange.over && error.code !== 'ECONNRESET') {
+    // Its request was answered early, and the rest of it is broken: that answer goes out, and nothing after it.
+    socket.end()
+    setTimeout(() => socket.destroy(), lingerMs).unref()
+    return
+  }
   const unowed = exchange === undefined || exchange.over || exchange.mayBeAnswered
   if (error.code === 'ECONNRESET' || !socket.writable || !unowed) {
     socket.destroy()
     return
   }
   exchange?.cut()
-  const id = requestId()
-  const told = problemOf(error)
-  edge.log?.info({ requestId: id, status: told.status, code: told.code, parser: error.code ?? null }, 'request refused')
+  refuse(edge, requestId(), problemOf(error), socket, error.code ?? null)
+}
+
+/** `CONNECT` asks for a tunnel: this is no proxy. Node hands over the connection, which ends with the answer. */
+export function refuseConnect(edge: Edge, requestId: () => string, socket: Duplex): void {
+  // As above: an answer that is still owed would be mistaken for this one, or this one for it (R1).
+  if (exchangeOn(socket)?.over === false) {
+    socket.destroy()
+    return
+  }
+  const allow = 'GET, HEAD, POST'
+  const told = problem('method-not-allowed', `This server takes ${allow}.`, {}, { Allow: allow })
+  refuse(edge, requestId(), told, socket, null)
+}
+
+function refuse(edge: Edge, id: string, told: Problem, socket: Duplex, parser: string | null): void {
+  edge.engine.signals?.rejected(told.code)
+  edge.log?.info({ requestId: id, status: told.status, code: told.code, parser }, 'request refused')
   socket.end(asHttp(told, JSON.stringify(toProblemJson(told, { origin: edge.origin, requestId: id }))))
   setTimeout(() => socket.destroy(), lingerMs).unref()
 }
@@ -51,6 +72,7 @@ function asHttp({ status, headers }: Problem, body: string): string {
     ...headers,
     'Content-Type': 'application/problem+json; charset=utf-8',
     'Cache-Control': 'no-store',
+    [noSniffing[0]]: noSniffing[1],
     'Content-Length': String(Buffer.byteLength(body)),
     Connection: 'close',
   })

@@ -23,7 +23,7 @@ export function showError(x: Exchange): void {
 }
 
 function dataHeaders(type: string): string[] {
-  return ['Content-Type', `${type}; charset=utf-8`, 'X-Content-Type-Options', 'nosniff', 'Vary', 'Accept']
+  return ['Content-Type', `${type}; charset=utf-8`, 'Vary', 'Accept']
 }
 
 /** Whether `Accept` names HTML with a higher weight than JSON; anything else, `*` too, gets JSON (RFC 9110, 12.5.1). */

@@ -15,18 +15,21 @@ import { seqAfter } from '../engine/filters.ts'
 import { actionJson } from '../model/action.ts'
 import { waitSecondsMax } from '../model/limits.ts'
 import { problem } from '../model/problem.ts'
+import type { Startup } from '../model/startup.ts'
 import type { Worker } from '../model/worker.ts'
 import { answerAction, answerJson, answerNotModified, sendJson } from './answers.ts'
-import { enter } from './calls.ts'
-import { definitionJson } from './definition.ts'
+import { enter, tellCounted } from './calls.ts'
+import { toldDefinition, toldOpenapi, type Told } from './definition.ts'
 import type { Exchange } from './exchange.ts'
 import { allowOnly, parseQuery, type Query } from './query.ts'
+import { prefersStream, streamEvents, streamFrom } from './stream.ts'
 
 /** Token, namespace and throttle of a read, in the door's order (R2); null stands for the token's own namespace. */
 async function enterToRead(x: Exchange, namespace: string | null): Promise<Worker> {
   const entered = enter(x, namespace)
   x.worker = entered instanceof Promise ? await entered : entered
-  x.edge.engine.throttle(x.worker, 'read')
+  const counted = x.edge.engine.throttle(x.worker, 'read')
+  tellCounted(x, counted instanceof Promise ? await counted : counted)
   return x.worker
 }
 
@@ -39,16 +42,29 @@ async function begin(x: Exchange, known: readonly string[]): Promise<{ worker: W
 }
 
 export async function showMe(x: Exchange): Promise<void> {
-  const { id, name, kind, namespace, grants } = await enterToRead(x, null)
+  const worker = await enterToRead(x, null)
+  const { id, name, kind, namespace, grants } = worker
   allowOnly(parseQuery(x.req.url ?? ''), [])
-  await answerJson(x, JSON.stringify({ id, name, kind, namespace, grants }))
+  await answerJson(x, JSON.stringify({ id, name, kind, namespace, grants, limits: x.edge.engine.limits(worker) }))
 }
 
-export async function showDefinition(x: Exchange): Promise<void> {
+export function showDefinition(x: Exchange): Promise<void> {
+  return showTold(x, toldDefinition)
+}
+
+export function showOpenapi(x: Exchange): Promise<void> {
+  return showTold(x, (startup) => toldOpenapi(startup, x.edge.origin))
+}
+
+/** What is told of a definition is the same for every Worker of the namespace: what it may call, `/me` says. */
+async function showTold(x: Exchange, tell: (startup: Startup) => Told): Promise<void> {
   const { worker } = await begin(x, [])
   const startup = x.edge.engine.startups.get(worker.namespace)
   if (startup === undefined) throw problem('not-found', 'The definition of this namespace is not loaded.')
-  await answerJson(x, definitionJson(startup))
+  const { json, etag } = tell(startup)
+  const headers = ['ETag', etag]
+  if (hasThis(x.req.headers['if-none-match'], etag)) return answerNotModified(x, headers)
+  return answerJson(x, json, headers)
 }
 
 export async function showRecords(x: Exchange): Promise<void> {
@@ -91,8 +107,11 @@ export async function showAction(x: Exchange): Promise<void> {
   await answerAction(x, { id: action.id, status: action.status, body: actionJson(action), replayed: false })
 }
 
+/** A list, or for who asks for one a stream (E1). */
 export async function showEvents(x: Exchange): Promise<void> {
-  const { worker, query } = await begin(x, ['limit', 'after'])
+  const streams = prefersStream(x.req.headers.accept)
+  const { worker, query } = await begin(x, streams ? ['after'] : ['limit', 'after'])
+  if (streams) return streamEvents(x, worker, streamFrom(query.get('after'), x.req.headers['last-event-id']))
   await answerJson(x, await listEvents(x.edge.engine, worker, resumed(x, query)))
 }
 

@@ -1,6 +1,7 @@
 import { isKebabCase, isNamespace, isRecordId, reservedNamespaces, reservedPlurals } from '../model/names.ts'
 import { serveCall } from './calls.ts'
 import type { Edge, Exchange, Params } from './exchange.ts'
+import { showMetrics } from './metrics.ts'
 import { showError, showErrors } from './pages.ts'
 import * as reads from './reads.ts'
 
@@ -17,10 +18,12 @@ export interface Path {
 export const paths: readonly Path[] = [
   { path: '/healthz', get: reads.showHealth },
   { path: '/readyz', get: reads.showReadiness },
+  { path: '/metrics', get: showMetrics },
   { path: '/errors', get: showErrors },
   { path: '/errors/:code', get: showError },
   { path: '/me', get: reads.showMe },
   { path: '/:namespace', get: reads.showDefinition },
+  { path: '/:namespace/openapi.json', get: reads.showOpenapi },
   { path: '/:namespace/actions', get: reads.showActions },
   { path: '/:namespace/actions/:id', get: reads.showAction },
   ...['retry', 'cancel'].map((verb) => ({ path: `/:namespace/actions/:id/${verb}`, post: builtin('actions', verb) })),

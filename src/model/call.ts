@@ -15,6 +15,14 @@ export interface Call {
   readonly versions: RecordVersions
   readonly decidedAfter: Key | null
   readonly body: Uint8Array
+  /** The caller's span, where spans are recorded. Not part of what the key binds. */
+  readonly trace?: TraceHeaders | undefined
+}
+
+/** W3C Trace Context, as it came. */
+export interface TraceHeaders {
+  readonly traceparent?: string
+  readonly tracestate?: string
 }
 
 /** `POST /{ns}/{nouns}/{verb}` or `/{ns}/{nouns}/{id}/{verb}`, decoded. Built-in ones: `actions/{id}/retry`, `inbox/{id}/apply`. */

@@ -5,7 +5,7 @@ import type { ManifestNoun } from './manifest.ts'
 import { isObject, resolve, type JsonSchema } from './jsonschema.ts'
 import { idPrefix, isKebabCase, isPascalCase, kebabPlural, reservedNouns, reservedPlurals } from './names.ts'
 import { checkMembers, checkOr, schemaOr } from './compile-schema.ts'
-import { closed, isSchema } from './schema.ts'
+import { isSchema, opened } from './schema.ts'
 import type { Check, Noun, Schema } from './startup.ts'
 
 /** Longest beginning of an id: with its 26 further characters an id has at most 64 (§1). */
@@ -177,9 +177,9 @@ function isScalar(root: JsonSchema, schema: unknown, depth = 0): boolean {
   return types.every((type) => ['string', 'number', 'integer', 'boolean', 'null'].includes(String(type)))
 }
 
-/** A record as it is read: the fields, and what every record has. */
+/** A record as it is read: the fields, and what every record has. An old one may have a field that the Noun has no more (N2). */
 function recordSchema(name: string, fields: CompiledFields): JsonSchema {
-  const whole = closed(fields.output)
+  const whole = opened(fields.output)
   const own = {
     $id: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
     $noun: { type: 'string', const: name },

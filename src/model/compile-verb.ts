@@ -1,12 +1,12 @@
 import { checkMembers, checkOr, schemaOr } from './compile-schema.ts'
 import type { AnyVerb, Declaration } from './define-types.ts'
 import { list, type Faults } from './definitionerror.ts'
-import { timeoutMsDefault, timeoutMsMax } from './limits.ts'
+import { burstMax, rateMax, timeoutMsDefault, timeoutMsMax, unitsPerActionMax } from './limits.ts'
 import { closest } from './closest.ts'
 import { isObject, resolve, type JsonSchema } from './jsonschema.ts'
 import { isCamelCase, reservedVerbs } from './names.ts'
 import { pastParticiple } from './participle.ts'
-import { closed, isSchema } from './schema.ts'
+import { closed, isSchema, opened } from './schema.ts'
 import type { Check, Noun, Throttle, Verb } from './startup.ts'
 
 type Fault = (sentence: string) => void
@@ -109,8 +109,12 @@ function isObjectSchema(root: JsonSchema, schema: unknown, depth = 0): boolean {
 
 function compileOutput(operation: string, schema: unknown, fault: Fault): JsonSchema | null {
   if (schema === undefined) return null
-  if (isSchema(schema))
-    return schemaOr(schema, 'output', (why) => fault(`the output of ${operation} can't be told as JSON Schema: ${why}`))
+  if (isSchema(schema)) {
+    const json = schemaOr(schema, 'output', (why) =>
+      fault(`the output of ${operation} can't be told as JSON Schema: ${why}`),
+    )
+    return json && opened(json)
+  }
   fault(`the output of ${operation} must be a schema with Standard Schema and its JSON Schema, or left out`)
   return null
 }
@@ -177,9 +181,9 @@ function checkTimeout(operation: string, timeout: number | undefined, fault: Fau
 export function checkThrottle(owner: string, throttle: Throttle | undefined, fault: Fault): void {
   if (throttle === undefined) return
   const { rate, burst } = isObject(throttle) ? throttle : { rate: NaN, burst: NaN }
-  if (!(typeof rate === 'number' && rate > 0 && rate <= 1e6))
+  if (!(typeof rate === 'number' && rate > 0 && rate <= rateMax))
     fault(`throttle.rate of ${owner} must be calls a second, above 0 and at most 1,000,000`)
-  if (!(Number.isInteger(burst) && burst >= 1 && burst <= 1e6))
+  if (!(Number.isInteger(burst) && burst >= 1 && burst <= burstMax))
     fault(`throttle.burst of ${owner} must be a whole number of calls from 1 to 1,000,000`)
 }
 
@@ -188,8 +192,10 @@ function meterOf(operation: string, meter: ((input: never, output: never) => num
   if (meter === undefined) return () => 1
   return (input, output) => {
     const units = meter(input as never, output as never)
-    if (!Number.isSafeInteger(units) || units < 0)
-      throw new RangeError(`meter of ${operation} gave ${String(units)}: not a whole number of units`)
+    if (!Number.isSafeInteger(units) || units < 0 || units > unitsPerActionMax)
+      throw new RangeError(
+        `meter of ${operation} gave ${String(units)}: not a whole number of units up to 1,000,000,000`,
+      )
     return units
   }
 }

@@ -492,7 +492,7 @@ test('E2: a Verb meters one unit unless it says, and what is no number of units 
     ),
   ).toBe(5)
   expect(meterOf(() => 0)?.({}, null)).toBe(0)
-  for (const units of [-1, 0.5, NaN, Infinity, '1', undefined])
+  for (const units of [-1, 0.5, NaN, Infinity, 1e9 + 1, '1', undefined])
     expect(() => meterOf(() => units)?.({}, null)).toThrow('meter of Order.place gave')
 })
 
@@ -508,7 +508,6 @@ test('§3: the JSON Schema of a Noun is that of its records', () => {
       sold: { type: 'boolean', default: false },
     },
     required: ['$id', '$noun', '$version', 'price', 'sold'],
-    additionalProperties: false,
   })
 })
 

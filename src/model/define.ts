@@ -77,7 +77,7 @@ export interface VerbOptions<
   readonly throttle?: Throttle
   /** What it does. Runs again on fresh reads after a conflict, so that what is outside the store belongs in a `step`. */
   run(this: void, context: VerbContextOf<N, Op, OutputType<S>, T, R, W>): Result
-  /** Units of one succeeded Action: a whole number, 0 or more; 1 unless given (E2). Stands after `run`, whose result it is given. */
+  /** Units of one succeeded Action: a whole number from 0 to 10^9; 1 unless given (E2). Stands after `run`, whose result it is given. */
   readonly meter?: (input: OutputType<S>, output: Json<Awaited<NoInfer<Result>>>) => number
 }
 

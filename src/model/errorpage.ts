@@ -111,14 +111,8 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
 }
 
-function html(title: string, body: string): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(title)}</title>
-<style>
+/** The style of every page, as it stands between its tags: what a browser may use is this very text, by its hash. */
+export const pageStyle = `
 :root { color-scheme: light dark }
 body { font: 1.0625rem/1.6 system-ui, sans-serif; max-width: 44rem; margin: 0 auto; padding: 1.5rem 1rem 4rem }
 h1 { font-size: 1.6rem; margin: 1rem 0 0.25rem; overflow-wrap: anywhere }
@@ -129,7 +123,16 @@ p { margin: 0.25rem 0 0.75rem }
 code { font-family: ui-monospace, monospace; font-size: 0.92em; overflow-wrap: anywhere }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.75rem 0.3rem 0; border-bottom: 1px solid #8886 }
-</style>
+`
+
+function html(title: string, body: string): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(title)}</title>
+<style>${pageStyle}</style>
 </head>
 <body>
 <main>

@@ -78,8 +78,14 @@ export const drainMs = 10_000
 /** How often the engine looks for Actions to claim ahead or to time out, in milliseconds. */
 export const clockTickMs = 25
 
-/** Pending Actions that a start takes over at once; the rest follow as these settle (V4). */
+/** Pending Actions that a start takes over at once; the rest follow as these settle, or have run for a while (V4). */
 export const resumesAtOnceMax = 64
+
+/** How long one that was taken over keeps the next from its place, in milliseconds: some wait for a person, or for ever (V4). */
+export const resumePlaceMs = 2000
+
+/** Actions taken over that may run, or wait, at the same time: a quarter of all that may, so that new calls have room (V4). */
+export const resumesMax = 5000
 
 /** How long a start lets other Actions go ahead of the suspects, in milliseconds (V4). */
 export const suspectsAfterMs = 2000
@@ -93,6 +99,21 @@ export const stepNameMax = 64
 
 /** Largest request line and headers, in bytes. A key of 255 four-byte characters is 3,060 of them percent-encoded. */
 export const headerBytesMax = 32 * 1024
+
+/** Most field lines of a request: Node would drop what is beyond its own bound unseen, a `Record-Version` too (W1). */
+export const headerLinesMax = 256
+
+/** Most connections open at once, unless the operator says otherwise; about 20 kB each. One more is closed unanswered. */
+export const connectionsMax = 10_000
+
+/** How often the log says that connections were closed because too many are open, in milliseconds. */
+export const connectionsDroppedMs = 10_000
+
+/** Most requests under way on one connection (pipelining): who sends more than this ahead is told 503 `busy`. */
+export const pipelinedMax = 100
+
+/** How long a client may take nothing of an answer that is its own to read, in milliseconds; then it is cut off. */
+export const answerStalledMs = 60_000
 
 /** How long a client may take to send its headers, in milliseconds: an idle flood of connections ends here. */
 export const headersTimeoutMs = 20_000
@@ -129,3 +150,48 @@ export const readsPerActionMax = 10_000
 
 /** Most Actions that run in one process at once; beyond that a call is 503 `busy`, with nothing recorded. */
 export const runsMax = 20_000
+
+/** Most units of one Action (E2): sums stay exact in JSON up to nine million such Actions of a Worker and Verb a day. */
+export const unitsPerActionMax = 1_000_000_000
+
+/** How often a stream of Events carries a heartbeat, in milliseconds (E1): below the 60 s after which proxies cut. */
+export const heartbeatMs = 15_000
+
+/** Heartbeats in a row that find a reader not having taken what was written before, after which it is cut: a minute's. */
+export const heartbeatsUntakenMax = 4
+
+/** Of the connections that may be open at once, the share that may be streams of Events, so that calls still get in (E1). */
+export const streamsShareMax = 0.8
+
+/** The share that may be streams of one Worker, so that it leaves some to the others: 2,500 unless the operator says. */
+export const streamsPerWorkerShareMax = 0.25
+
+/** How much of a stream is written before its reader must take it, in bytes; a larger Event goes alone. */
+export const streamWriteBytesMax = 64 * 1024
+
+/** Memory for the newest Events of a namespace that somebody follows, in bytes; who is behind them reads the store. */
+export const recentEventsBytesMax = 8 * 1024 * 1024
+
+/** Most Events that are read from the store at once for a stream: their read holds up whoever waits for the same turn. */
+export const streamPageMax = 128
+
+/** Readers of a stream that are served in one turn of the event loop, between which calls have theirs. */
+export const readersPerTurn = 32
+
+/** How long a client waits before it comes back after a stream ended, in milliseconds, at least and at most. */
+export const streamRetryMs = 1_000
+export const streamRetryMsMax = 4_000
+
+/** Greatest `rate`, in calls a second, and greatest `burst`, in calls, of a limit (§10): far above what a server answers. */
+export const rateMax = 1_000_000
+export const burstMax = 1_000_000
+
+/**
+ * Failed tokens of one address, a second and at once, that are told 401; more are told 429 (§10). A fleet whose Worker was
+ * revoked sees the honest 401 once for each of its processes; who guesses gets 86,400 guesses a day at 256 bits.
+ */
+export const failedTokensRate = 1
+export const failedTokensBurst = 250
+
+/** Addresses whose failed tokens are counted one by one, at about 150 bytes each; beyond that all new ones are one. */
+export const failedAddressesMax = 50_000

@@ -69,7 +69,7 @@ describe('the registry', () => {
         expect([code, entry.retryable]).toEqual([code, true])
     }
     const retryable = door.filter(([, entry]) => entry.retryable && entry.status < 500).map(([code]) => code)
-    expect(retryable.sort()).toEqual(['predecessor-unknown', 'request-timeout', 'throttled'])
+    expect(retryable.sort()).toEqual(['predecessor-unknown', 'request-timeout', 'throttled', 'too-many-streams'])
   })
 
   test('R2: the statuses of the contract', () => {

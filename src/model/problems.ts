@@ -123,7 +123,7 @@ export const problems = {
     title: 'Too many calls',
     retryable: true,
     meaning:
-      'This Worker has used up the rate that the Startup allows it. Replays and dry runs count too. Nothing ran and nothing was recorded.',
+      'This Worker has used up its rate, or that of the Verb; replays and dry runs count too. Or so many tokens that nobody has came from your address that they are told to wait; a good token is let in at any time. Nothing ran and nothing was recorded.',
     retry:
       'Yes, with the same key, after the seconds in `Retry-After`. A client that waits as long as it is told gets in.',
     mend: 'Slow down: `RateLimit` and `RateLimit-Policy` say what is left. If the rate is too low for honest work, an operator can raise it for this Worker.',
@@ -194,7 +194,7 @@ export const problems = {
     title: 'The headers are too large',
     retryable: false,
     meaning:
-      'The request line and headers together are larger than the server reads. Nothing ran and nothing was recorded.',
+      'The request line and headers together are larger, or the header lines more, than the server reads. Nothing ran and nothing was recorded.',
     retry: sameFails,
     mend: 'Send fewer and shorter headers. Cookies are not used here and need not be sent.',
   },
@@ -310,7 +310,7 @@ export const problems = {
     title: 'Say which Versions you were shown',
     retryable: false,
     meaning:
-      'To apply or approve an item binds you to the Versions of the records that it showed, and the request names none. Nothing was decided and nothing was recorded.',
+      'To apply or approve an item binds you to the Versions of the records that it showed, and the request names none, or others. `shown` has them. Nothing was decided and nothing was recorded.',
     retry: 'Yes, with the Versions.',
     mend: "Send the item's `records` as `Record-Version: offers/offer_serif_family=8, …`, after having looked at them.",
   },
@@ -373,6 +373,15 @@ export const problems = {
     retry: sameFails,
     mend: 'Correct or remove the member that the detail names.',
   },
+  'too-many-streams': {
+    status: 429,
+    title: 'This Worker has too many streams open',
+    retryable: true,
+    meaning: 'As many streams of Events are open for this Worker as one Worker may have at once. No stream was begun.',
+    retry: 'Yes, once another stream of the Worker has ended.',
+    mend: 'Close streams that nobody reads. One stream can serve many readers behind it; for many programs, use a Worker for each.',
+    headers: { 'Retry-After': '5' },
+  },
   busy: {
     status: 503,
     title: 'The server has too much to do right now',
@@ -399,6 +408,16 @@ export const problems = {
     meaning: 'The server was told to stop and begins nothing new. This request put nothing on record.',
     retry: 'Yes, with the same key, after the seconds in `Retry-After`, when the server or another one is up.',
     mend: 'Nothing in the request.',
+    headers: { 'Retry-After': '1' },
+  },
+  'no-definition': {
+    status: 503,
+    title: 'There is no definition to serve',
+    retryable: true,
+    meaning:
+      'The definition that `startup-builder dev` was given has errors, and it has not served a good one yet. This request put nothing on record.',
+    retry: 'Yes, with the same key, once the definition is mended and saved.',
+    mend: 'Nothing in the request. The terminal in which `startup-builder dev` runs shows what is wrong, and where.',
     headers: { 'Retry-After': '1' },
   },
   internal: {

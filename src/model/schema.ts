@@ -98,6 +98,30 @@ function closedPart(schema: JsonSchema, inAllOf: boolean): JsonSchema {
   return copy
 }
 
+/** Words whose values are data, whatever their members are called. */
+const data = new Set(['default', 'const', 'enum', 'examples'])
+
+/**
+ * The schema without what it says against members that it doesn't name. For what comes out: nothing is taken out of what
+ * a Verb returns, nor out of an old record whose Noun has a field no more (N2).
+ */
+export function opened(schema: JsonSchema): JsonSchema {
+  return openedPart(schema, false) as JsonSchema
+}
+
+function openedPart(node: unknown, isNames: boolean): unknown {
+  if (Array.isArray(node)) return node.map((one) => openedPart(one, false))
+  if (!isObject(node)) return node
+  const copy: Record<string, unknown> = {}
+  for (const [word, value] of Object.entries(node)) {
+    if (!isNames && data.has(word)) copy[word] = value
+    else if (isNames || value !== false || !closing.has(word))
+      copy[word] = openedPart(value, !isNames && named.has(word))
+  }
+  return copy
+}
+
+const closing = new Set(['additionalProperties', 'unevaluatedProperties'])
 const named = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
 const listed = new Set(['anyOf', 'oneOf', 'prefixItems'])
 const single = new Set(['items', 'additionalProperties', 'unevaluatedProperties'])

@@ -12,8 +12,9 @@ export function sameJson(left: unknown, right: unknown): boolean {
 /** A field that no longer has the value that was decided on, and the Action that changed it last (W2). */
 export interface StaleChange {
   readonly field: string
-  readonly from: unknown
-  readonly to: unknown
+  /** Absent, as `to` is, for a Worker who may not read the Noun (H1). */
+  readonly from?: unknown
+  readonly to?: unknown
   readonly action: string | null
 }
 
@@ -28,6 +29,8 @@ export interface Comparison {
   readonly isOwn: (action: string) => boolean
   /** Whether the Verb depends on a field (W2). */
   readonly dependsOn: (field: string) => boolean
+  /** Whether the caller may read the Noun: only then is it told the values, and else the names of the fields alone (H1). */
+  readonly showsValues: boolean
 }
 
 /** The fields that the Verb depends on and whose value differs from what was decided on, the caller's own changes apart. */
@@ -45,12 +48,8 @@ export function staleChanges(comparison: Comparison): StaleChange[] {
   const stale: StaleChange[] = []
   for (const field of new Set([...expected.keys(), ...Object.keys(comparison.current)])) {
     if (!comparison.dependsOn(field) || sameJson(expected.get(field), comparison.current[field])) continue
-    stale.push({
-      field,
-      from: expected.get(field) ?? null,
-      to: comparison.current[field] ?? null,
-      action: lastChange.get(field) ?? null,
-    })
+    const values = { from: expected.get(field) ?? null, to: comparison.current[field] ?? null }
+    stale.push({ field, ...(comparison.showsValues ? values : {}), action: lastChange.get(field) ?? null })
   }
   return stale
 }

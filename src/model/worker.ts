@@ -1,3 +1,5 @@
+import type { Throttle } from './startup.ts'
+
 /** Who calls (SPEC §1). Its name is what an Action shows; it is never given to another Worker. */
 export interface Worker {
   /** `worker_…` */
@@ -6,6 +8,8 @@ export interface Worker {
   readonly name: string
   readonly kind: WorkerKind
   readonly grants: readonly string[]
+  /** Its own limit, which takes the place of the Startup's (§10). */
+  readonly throttle?: Throttle
 }
 
 export type WorkerKind = 'agent' | 'human' | 'app'
@@ -16,4 +20,9 @@ export type WorkerKind = 'agent' | 'human' | 'app'
  */
 export function may(worker: Worker, grant: string): boolean {
   return grant === 'actions:own' || worker.grants.includes(grant) || worker.grants.includes('*')
+}
+
+/** Whether a Worker may see an Action (H1): its own, or with `actions:all` everybody's. */
+export function maySee(worker: Worker, { workerId }: { readonly workerId: string }): boolean {
+  return workerId === worker.id || may(worker, 'actions:all')
 }

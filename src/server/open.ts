@@ -1,13 +1,18 @@
 import { existsSync } from 'node:fs'
 import { openSqlite, StoreOpenError } from '../store/sqlite/store.ts'
 import { StoreUnavailable } from '../store/store.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, StoreOptions } from '../store/store.ts'
 import { LocalError } from './local-error.ts'
 import { machine } from './machine.ts'
 
 /** Opens a data file to serve it: this process owns it from here on (V4). Throws a LocalError, and has changed nothing then. */
-export async function openServed(data: string, onDoubt: (reason: Error) => void): Promise<Store> {
-  return locally(() => openSqlite(data, { role: 'server', machine, onDoubt }))
+export async function openServed(
+  data: string,
+  onDoubt: StoreOptions['onDoubt'],
+  onCommit: StoreOptions['onCommit'] | null,
+): Promise<Store> {
+  const told = onCommit ? { onCommit } : {}
+  return locally(() => openSqlite(data, { role: 'server', machine, onDoubt, ...told }))
 }
 
 /**
@@ -37,7 +42,8 @@ export function asLocalError(error: unknown): unknown {
   return isStores ? new LocalError(error.message) : error
 }
 
-async function locally<T>(work: () => Promise<T>): Promise<T> {
+/** Does some work with the store's own errors as LocalErrors. */
+export async function locally<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { Server } from 'node:net'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import type { Engine } from '../engine/engine.ts'
 import { createEngine } from '../engine/engine.ts'
 import { createHttp } from '../http/http.ts'
@@ -11,8 +12,10 @@ import { codeOf, LocalError, messageOf } from './local-error.ts'
 import type { Log, LogLevel } from './log.ts'
 import { createLog } from './log.ts'
 import { machine } from './machine.ts'
-import { asLocalError, openServed } from './open.ts'
+import { createMetrics } from './metrics.ts'
+import { asLocalError, openServed, withStore } from './open.ts'
 import { endInDoubt, stopOnSignals, watchForFaults } from './stop.ts'
+import { flushSpans, registeredSpans } from './traces.ts'
 
 /** How long a stop waits for answers to leave once nothing runs any more, in milliseconds. */
 const answerMs = 2_000
@@ -26,11 +29,21 @@ export interface ServeOptions {
   readonly host: string
   /** Origins of browser pages that may call (H2). */
   readonly origins: readonly string[]
+  /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` is believed (§10); none unless given. */
+  readonly trustedProxies?: readonly string[]
   readonly logLevel: LogLevel
   /** How long a stop waits for what runs, in milliseconds. */
   readonly graceMs: number
   /** A closed standard input is a signal to stop too. */
   readonly stopWithStdin: boolean
+  /** Whether there is a `/metrics`; there is unless it is false. */
+  readonly metrics?: boolean
+  /** Most connections open at once; one more is closed unanswered. */
+  readonly connectionsMax?: number
+  /** The address under which clients know the server, for absolute links; unless given, the one it listens on. */
+  readonly origin?: string
+  /** The file descriptor that the log is written to; standard output unless given. */
+  readonly logDescriptor?: number
 }
 
 /**
@@ -39,15 +52,30 @@ export interface ServeOptions {
  * process itself. Throws a LocalError when it can't begin, and leaves nothing half done.
  */
 export async function serve(options: ServeOptions): Promise<string> {
-  const log = createLog(options.logLevel, machine.now)
+  const log = createLog(options.logLevel, machine.now, options.logDescriptor)
   watchForFaults(log)
   await checkPort(options.host, options.port)
-  const store = await openServed(options.data, (reason) => endInDoubt(log, reason))
+  const metrics = options.metrics === false ? null : createMetrics(options.startups)
+  const store = await openServed(options.data, (reason) => endInDoubt(log, reason), metrics?.committed ?? null)
   try {
     const deployed = await deployAll(store, options.startups)
-    const engine = await createEngine({ store, startups: options.startups, deployed, machine, log })
+    const watching = { log, signals: metrics?.signals ?? null, spans: registeredSpans() }
+    const engine = await createEngine({ store, startups: options.startups, deployed, machine, ...watching })
+    const shown = metrics && {
+      contentType: metrics.contentType,
+      text: (streams: number) => metrics.text({ store, engine, streams, log, now: machine.now }),
+    }
     const logger = options.logLevel === 'silent' ? {} : { logger: log }
-    const http = createHttp(engine, { ...logger, allowedOrigins: options.origins })
+    const origin = options.origin === undefined ? {} : { origin: options.origin }
+    const bounds = options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax }
+    const http = createHttp(engine, {
+      ...logger,
+      ...origin,
+      ...bounds,
+      metrics: shown,
+      allowedOrigins: options.origins,
+      trustedProxies: options.trustedProxies ?? [],
+    })
     return await begin(options, store, engine, http, log)
   } catch (error) {
     await store.close()
@@ -71,6 +99,7 @@ async function begin(options: ServeOptions, store: Store, engine: Engine, http: 
     await http.close(answerMs)
     await closed
     await store.close()
+    await flushSpans()
   })
   await engine.start()
   log.info({ url, namespaces: [...options.startups.keys()], pid: process.pid }, 'listening')
@@ -85,15 +114,28 @@ async function deployAll(
   const deployed = new Map<string, DeployAnswer>()
   for (const [namespace, { manifest }] of startups) {
     const answer = await store.deploy(manifest)
-    if (answer.faults.length > 0) {
-      throw new LocalError(
-        `${namespace} cannot be served on this data file:`,
-        ...answer.faults.map((fault) => `  ${fault}`),
-      )
-    }
+    if (answer.faults.length > 0) throw unfit(namespace, answer.faults)
     deployed.set(namespace, answer)
   }
   return deployed
+}
+
+/**
+ * Finds out whether definitions could be served on a data file (N2), while another process may be serving it: nothing is
+ * recorded. Throws the LocalError that `serve` would.
+ */
+export async function checkOnData(data: string, startups: ReadonlyMap<string, Startup>): Promise<void> {
+  if (!existsSync(data)) return
+  await withStore(data, { create: false }, async (store) => {
+    for (const [namespace, { manifest }] of startups) {
+      const faults = await store.deployFaults(manifest)
+      if (faults.length > 0) throw unfit(namespace, faults)
+    }
+  })
+}
+
+function unfit(namespace: string, faults: readonly string[]): LocalError {
+  return new LocalError(`${namespace} cannot be served on this data file:`, ...faults.map((fault) => `  ${fault}`))
 }
 
 /** Finds out early that a port is taken: before the data file is touched, and before anything is resumed. */
@@ -113,7 +155,8 @@ async function checkPort(host: string, port: number): Promise<void> {
   }
 }
 
-function listenError(host: string, port: number, error: unknown): LocalError {
+/** Why it can't listen, and what to say instead. */
+export function listenError(host: string, port: number, error: unknown): LocalError {
   const at = `${host.includes(':') ? `[${host}]` : host}:${port}`
   switch (codeOf(error)) {
     case 'EADDRINUSE':

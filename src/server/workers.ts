@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { IdSource } from '../model/ids.ts'
 import { isNamespace } from '../model/names.ts'
+import type { Throttle } from '../model/startup.ts'
 import type { Worker, WorkerKind } from '../model/worker.ts'
 import type { Store, WorkerListing } from '../store/store.ts'
 import { grantFault } from './grants.ts'
@@ -30,6 +31,8 @@ export interface NewWorker {
   readonly namespace: string | null
   /** How long the token is good for, in milliseconds; null: for ever. */
   readonly expiresMs: number | null
+  /** Its own limit (§10), which takes the place of the Startup's; none unless given. */
+  readonly throttle?: Throttle | null
 }
 
 /**
@@ -42,8 +45,11 @@ export async function addWorker(data: string, wanted: NewWorker, warn: (line: st
   return withStore(data, { create: true }, async (store) => {
     const namespace = await namespaceOf(store, wanted.namespace, warn)
     const ids = new IdSource(machine.now, machine.randomBytes, (await store.lastId()) ?? undefined)
-    const { name, kind } = wanted
-    const worker: Worker = { id: `worker_${ids.next()}`, namespace, name, kind, grants: [...new Set(wanted.grants)] }
+    const { name, kind, throttle = null } = wanted
+    const worker: Worker = {
+      ...{ id: `worker_${ids.next()}`, namespace, name, kind, grants: [...new Set(wanted.grants)] },
+      ...(throttle === null ? {} : { throttle }),
+    }
     const { token, hash } = newToken()
     const expiresAt = wanted.expiresMs === null ? null : machine.now() + wanted.expiresMs
     if ((await store.addWorker(worker, hash, expiresAt)) === 'name-taken') {
@@ -84,6 +90,24 @@ export async function revokeWorker(
     const worker = await find(store, name, namespace)
     await store.revokeWorker(worker.id, remove)
     return { id: worker.id, name, revoked: liveTokens(worker), removed: remove || worker.removed }
+  })
+}
+
+/**
+ * Gives a Worker a limit of its own (§10), from the server's next call on, or takes it away (null): the Startup's holds
+ * again. Throws a LocalError when there is no such Worker.
+ */
+export async function limitWorker(
+  data: string,
+  name: string,
+  namespace: string | null,
+  throttle: Throttle | null,
+): Promise<{ id: string; name: string; throttle: Throttle | null }> {
+  return withStore(data, { create: false }, async (store) => {
+    const worker = await find(store, name, namespace)
+    if (worker.removed) throw new LocalError(`The Worker ${name} was removed: it makes no calls any more.`)
+    await store.limitWorker(worker.id, throttle)
+    return { id: worker.id, name, throttle }
   })
 }
 

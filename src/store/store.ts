@@ -8,11 +8,14 @@ import type {
   StepView,
   WaitingFor,
 } from '../model/action.ts'
+import type { Bucket, Taken } from '../model/buckets.ts'
 import type { ActionId, EventId, ItemId } from '../model/ids.ts'
+import type { Decided, InboxItem, NewItem } from '../model/item.ts'
 import type { Fixed, JournalEntry } from '../model/journal.ts'
 import type { Key } from '../model/key.ts'
 import type { IndexValue, RecordVersion, RecordWrite, Reads, StoredRecord } from '../model/record.ts'
 import type { Manifest } from '../model/manifest.ts'
+import type { Throttle } from '../model/startup.ts'
 import type { Worker } from '../model/worker.ts'
 
 /**
@@ -28,6 +31,8 @@ export interface Store {
 
   /** Records a namespace's definition (N2): registers names for ever, builds new indexes. Faults mean nothing was done. */
   deploy(manifest: Manifest): Promise<DeployAnswer>
+  /** The faults that `deploy` would find (N2). Records nothing; while another process serves the store, too. */
+  deployFaults(manifest: Manifest): Promise<readonly string[]>
   /** Marks that a namespace's seed has run; `deploy` says whether it has. */
   markSeeded(namespace: string): Promise<void>
   /** Those that have a definition, in the order in which they got it. A Worker alone makes none. */
@@ -39,7 +44,15 @@ export interface Store {
   addToken(workerId: string, tokenHash: Uint8Array, expiresAt: number | null): Promise<void>
   /** Ends all tokens of a Worker; with `remove` the Worker too, whose name stays taken for ever. */
   revokeWorker(workerId: string, remove: boolean): Promise<void>
+  /** Gives a Worker a limit of its own (§10), or takes it away (null): the server obeys from its next call on (V4). */
+  limitWorker(workerId: string, throttle: Throttle | null): Promise<void>
   workers(namespace: string | null): Promise<readonly WorkerListing[]>
+
+  /**
+   * Counts one call in all buckets, or in none when one of them has no room for it (§10), by the store's clock. Of what
+   * is counted nothing need be on disk: after a start each bucket may be full.
+   */
+  take(buckets: readonly Bucket[]): Taken | Promise<Taken>
 
   // --- the life of an Action ------------------------------------------------------------------------------------------
 
@@ -73,6 +86,12 @@ export interface Store {
 
   /** Pending Actions that nobody of this process holds, oldest first: what is to be resumed (V4). */
   pending(after: number, limit: number): Promise<readonly PendingListing[]>
+
+  /**
+   * How many Actions are pending and inbox items are open, for metrics. Counted in pages, between which others get their
+   * turn, so that it holds nobody up however many there are; what changes meanwhile may be counted or not.
+   */
+  census(): Promise<Census>
 
   // --- reads ----------------------------------------------------------------------------------------------------------
 
@@ -109,6 +128,8 @@ export interface Store {
   ): Promise<Paged<StoredRecord>>
   actions(namespace: string, filter: ActionFilter, page: Page): Promise<Paged<Action>>
   events(namespace: string, after: number, limit: number): Promise<readonly StoredEvent[]>
+  /** The greatest seq of a namespace that is committed, 0 when it has no Event (E1). */
+  lastSeq(namespace: string): Promise<number>
   /** Items of one Worker (`workerId`), and every failed one of the namespace when `all` (grant `inbox`). */
   inbox(namespace: string, filter: InboxFilter, page: Page): Promise<Paged<InboxItem>>
   item(namespace: string, id: ItemId): Promise<InboxItem | null>
@@ -128,6 +149,15 @@ export interface StoreOptions {
   readonly machine: { now(): number; randomBytes(bytes: number): Uint8Array }
   /** An fsync failed or a connection broke within a commit: end the process, answering nobody. */
   readonly onDoubt: (reason: Error) => void
+  /** Told of each group of writes once it is on disk, for metrics. */
+  readonly onCommit?: (commit: CommitFacts) => void
+}
+
+export interface CommitFacts {
+  /** Writes that shared the commit. */
+  readonly operations: number
+  /** How long it took to make the log durable, in milliseconds. */
+  readonly syncMs: number
 }
 
 /** The store can't be reached, is full or read-only: nothing was done, and the same call may work later. */
@@ -164,6 +194,8 @@ export interface Claim {
     /** What a Worker with the grant `inbox` says of unknown outcomes, by step (V3). Null: has no such right or said nothing. */
     readonly steps: Readonly<Record<string, { readonly outcome: string } | { readonly runAgain: true }>> | null
   }
+  /** The open inbox item that this call decides, by `apply` (W4): decided in this very transaction, or nothing is claimed. */
+  readonly applies?: ItemId
 }
 
 export type ClaimAnswer =
@@ -173,6 +205,9 @@ export type ClaimAnswer =
   | { readonly kind: 'not-retryable'; readonly status: string }
   | { readonly kind: 'already-retried'; readonly latest: ActionId }
   | { readonly kind: 'outcome-required'; readonly step: string }
+  /** Its outcome was told, and no such step of the chain has an unknown one. */
+  | { readonly kind: 'step-not-unknown'; readonly step: string }
+  | AlreadyDecided
 
 /** All that a run must know of what its chain did before. */
 export interface RunState {
@@ -196,7 +231,8 @@ export interface StepStart {
   readonly effect: {
     readonly reads: Reads
     readonly fixed: Fixed
-    /** Journal entries to keep; others of the chain are dropped. Null: all. */ readonly keep: readonly string[] | null
+    /** Entries without an effect to keep; others of these are dropped. Null: all. */ readonly keep:
+      readonly string[] | null
   } | null
   readonly ranMs: number
 }
@@ -220,6 +256,8 @@ export interface Settlement {
     readonly fix: Outcome & { status: 'refused' }
     readonly eventType: string
   }
+  /** `Inbox.dismiss`: this open item is closed, what its chain holds ends, and the item's JSON becomes the output (W4, V6). */
+  readonly dismisses?: ItemId
 }
 
 export type SettleAnswer =
@@ -230,10 +268,20 @@ export type SettleAnswer =
   | Blocked
   | Lost
   | { readonly kind: 'not-cancellable'; readonly reason: string }
+  | AlreadyDecided
+
+/** The inbox item was decided before (W4): it is decided once. */
+export interface AlreadyDecided {
+  readonly kind: 'already-decided'
+  readonly item: ItemId
+  readonly decided: Decided
+}
 
 /** Something that was read has changed: run again on fresh reads (V6). */
 export interface Conflict {
   readonly kind: 'conflict'
+  /** All that was read stands; an id or a unique value that a write takes is another record's. */
+  readonly isTaken?: true
 }
 /** Another chain holds a resource (V6). `stuck`: by an Action that failed with an effect done or unknown. */
 export interface Blocked {
@@ -247,22 +295,6 @@ export interface Lost {
   readonly kind: 'lost'
 }
 
-export interface NewItem {
-  readonly id: ItemId
-  readonly kind: 'refused' | 'failed' | 'approval'
-  /** The Versions shown, `offers/offer_x` → 8. */
-  readonly records: Readonly<Record<string, number>>
-  readonly would: string | null
-}
-
-export interface InboxItem extends NewItem {
-  readonly action: Action
-  readonly status: 'open' | 'decided'
-  /** What was decided (`retry`, `apply`, `dismiss` …), by whom, and the Action that did it. */
-  readonly decision: { readonly decision: string; readonly by: string; readonly action: ActionId } | null
-  readonly at: number
-}
-
 export interface PendingListing {
   readonly action: ActionId
   /** Position for the next page. */
@@ -272,6 +304,18 @@ export interface PendingListing {
   readonly waitingFor: WaitingFor | null
   /** As `adopt` would count it. */
   readonly crashes: number
+}
+
+export interface Census {
+  readonly pending: readonly PendingCount[]
+  readonly inbox: readonly { readonly namespace: string; readonly open: number }[]
+}
+export interface PendingCount {
+  readonly namespace: string
+  readonly waitingFor: WaitingFor | null
+  readonly count: number
+  /** Of the one that came on record first, by its own time. */
+  readonly oldestAt: number
 }
 
 export interface StoredEvent {

@@ -14,6 +14,10 @@ describe('the command line', () => {
     [['serve', '--log-level', 'loud'], /Allowed are info, warn, error, silent\./],
     [['serve', '--origin', 'https://glyphs.store/shop'], /Write it as https:\/\/glyphs\.store\./],
     [['serve', '--origin', 'glyphs.store'], /An origin looks like/],
+    [['serve', '--trusted-proxy', 'proxy.internal'], /A proxy is an address or a range of them/],
+    [['serve', '--trusted-proxy', '0.0.0.0/0'], /A proxy is an address or a range of them/],
+    [['serve', '--trusted-proxy', '10.0.0.0/33'], /A proxy is an address or a range of them/],
+    [['serve', '--trusted-proxy', '10.0.0.0/255.0.0.0'], /A proxy is an address or a range of them/],
     [['serve', '--grace', 'long'], /It is a number of seconds/],
     [['worker', 'add', 'w'], /required option '--kind <kind>' not specified/],
     [['worker', 'add', '--kind', 'agent'], /missing required argument 'name'/],
@@ -48,6 +52,8 @@ describe('the command line', () => {
     ['worker', '--help'],
     ['worker', 'add', '--help'],
     ['verify', '--help'],
+    ['backup', '--help'],
+    ['restore', '--help'],
     ['--version'],
   ])('asking is no error: %s %s %s', async (...args) => {
     const { status, stdout, stderr } = await runCli(args)
@@ -57,6 +63,13 @@ describe('the command line', () => {
 
   test('commands of later are not pretended to be there', async () => {
     const { stdout } = await runCli(['--help'])
-    expect(stdout.match(/^ {2}[a-z]+(?= )/gm)?.map((name) => name.trim())).toEqual(['serve', 'worker', 'verify'])
+    expect(stdout.match(/^ {2}[a-z]+(?= )/gm)?.map((name) => name.trim())).toEqual([
+      'dev',
+      'serve',
+      'worker',
+      'verify',
+      'backup',
+      'restore',
+    ])
   })
 })

@@ -170,6 +170,47 @@ describe('worker token and revoke', () => {
   })
 })
 
+describe('worker limit', () => {
+  const limitsOf = async (token: string) => (await me(token)).body['limits']
+
+  test('§10: a limit is given when the Worker is added, changed and taken away, and the server obeys at once (V4)', async () => {
+    const added = await add('limited', '--kind', 'app', '--grant', '*', '--rate', '0.5', '--burst', '3')
+    const { token, ...shown } = JSON.parse(added.stdout) as { token: string }
+    expect([added.stderr, Object.keys(shown)]).toEqual(['', ['id', 'name']])
+    const limits = (throttle: object | null) => ({ calls: throttle, reads: throttle, verbs: {} })
+    expect(await limitsOf(token)).toEqual(limits({ rate: 0.5, burst: 3 }))
+    const changed = await server.cli('worker', 'limit', 'limited', '--rate', '7', '--burst', '100')
+    expect(JSON.parse(changed.stdout)).toMatchObject({ name: 'limited', throttle: { rate: 7, burst: 100 } })
+    expect(await limitsOf(token)).toEqual(limits({ rate: 7, burst: 100 }))
+    const { stdout } = await server.cli('worker', 'list')
+    const { data } = JSON.parse(stdout) as { data: Record<string, unknown>[] }
+    expect(data.find(({ name }) => name === 'limited')).toMatchObject({ throttle: { rate: 7, burst: 100 } })
+    const removed = await server.cli('worker', 'limit', 'limited', '--none')
+    expect(JSON.parse(removed.stdout)).toMatchObject({ name: 'limited', throttle: null })
+    expect(await limitsOf(token)).toEqual(limits(null))
+  })
+
+  test.each([
+    ['limit limited', /say --rate with --burst, or --none/],
+    ['limit limited --rate 5', /--rate and --burst go together/],
+    ['limit limited --burst 5', /--rate and --burst go together/],
+    ['limit limited --rate 5 --burst 5 --none', /say --rate with --burst, or --none/],
+    ['limit limited --rate 0 --burst 5', /above 0/],
+    ['limit limited --rate -1 --burst 5', /above 0|argument missing|unknown option/],
+    ['limit limited --rate 1e3 --burst 5', /above 0/],
+    ['limit limited --rate 1000001 --burst 5', /at most 1000000/],
+    ['limit limited --rate 5 --burst 0', /whole number of calls from 1/],
+    ['limit limited --rate 5 --burst 1.5', /whole number of calls from 1/],
+    ['limit limited --rate 5 --rate 6 --burst 1', /given twice/],
+    ['limit nobody --none', /There is no Worker nobody/],
+    ['add half --kind app --rate 5', /--rate and --burst go together/],
+  ])('worker %s is a usage or local error, and changes nothing', async (command, says) => {
+    const ran = await server.cli('worker', ...command.split(' '))
+    expect(ran.stderr).toMatch(says)
+    expect(ran).toMatchObject({ status: 1, stdout: '' })
+  })
+})
+
 describe('worker list', () => {
   test('it is JSON where standard output is no terminal, without any token', async () => {
     const token = await server.token('listed', ['Order.place'])
@@ -192,11 +233,14 @@ describe('worker list', () => {
     expect(stdout).toMatch(/^listed +glyphs\.store +agent +1 +Order\.place$/m)
   })
 
-  test.each(['list', 'token x', 'revoke x'])('worker %s makes no data file where there is none', async (command) => {
-    const data = join(newFolder('worker'), 'startup.db')
-    const ran = await runCli(['worker', ...command.split(' '), '--data', data])
-    expect(ran.stderr).toMatch(/^startup-builder: There is no data file .*startup\.db/)
-    expect(ran).toMatchObject({ status: 1, stdout: '' })
-    expect(existsSync(data)).toBe(false)
-  })
+  test.each(['list', 'token x', 'revoke x', 'limit x --none'])(
+    'worker %s makes no data file where there is none',
+    async (command) => {
+      const data = join(newFolder('worker'), 'startup.db')
+      const ran = await runCli(['worker', ...command.split(' '), '--data', data])
+      expect(ran.stderr).toMatch(/^startup-builder: There is no data file .*startup\.db/)
+      expect(ran).toMatchObject({ status: 1, stdout: '' })
+      expect(existsSync(data)).toBe(false)
+    },
+  )
 })

@@ -11,6 +11,10 @@ import type { Caller, Json, Reply } from './wire.ts'
 type Later = 'already-decided' | 'version-required'
 /** Codes whose cause is a fault of the surroundings: each has a test and a server of its own in r-faults.test.ts. */
 type OfFaults = 'store-unavailable' | 'shutting-down' | 'request-timeout'
+/** What `dev` alone gives: test/cli/dev.test.ts. */
+type OfDev = 'no-definition'
+/** What takes many streams: e1-stream-load.test.ts. */
+type OfStreams = 'too-many-streams'
 /** What takes a test of its own, below. */
 type OfTime = 'busy'
 
@@ -31,7 +35,10 @@ describe.each(stores)('errors, over %s', (store) => {
   const failed = (path = 'orders/bake', input: Json = { then: 'throw' }) => kiln.action(path, input)
 
   /** One way to each code of the door, in the order of the registry: a code without one does not compile. */
-  const provoke: Record<Exclude<ProblemCode, Later | OfFaults | OfTime>, () => Promise<Reply | RawResponse>> = {
+  const provoke: Record<
+    Exclude<ProblemCode, Later | OfFaults | OfDev | OfStreams | OfTime>,
+    () => Promise<Reply | RawResponse>
+  > = {
     'not-found': () => kiln.get('orders/a/b/c'),
     'method-not-allowed': () => raw(rawMessage('DELETE', '/kiln.test/orders/order_1')),
     unauthorized: () => caller(server, 'kiln.test', 'nonsense').get(),

@@ -108,8 +108,9 @@ describe.each(stores)('rights, over %s', (store) => {
     const [nobody, colleague] = [await worker('nobody', ['Order.place']), await worker('colleague', ['Order.bake'])]
     const failed = await owner.action('orders/bake', { then: 'throw' })
     const slow = await owner.action('orders/bake', { ms: 2_000 }, { mode: 'send' })
-    expectProblem(await nobody.call(`actions/${failed.id}/retry`), 'forbidden')
-    expectProblem(await nobody.call(`actions/${slow.id}/cancel`), 'forbidden')
+    // What it can neither see nor call is not there for it.
+    expectProblem(await nobody.call(`actions/${failed.id}/retry`), 'action-not-found')
+    expectProblem(await nobody.call(`actions/${slow.id}/cancel`), 'action-not-found')
     const retried = await colleague.action(`actions/${failed.id}/retry`)
     expect(retried).toMatchObject({ worker: 'colleague', on: failed.id, verb: 'Order.bake' })
     expect(await colleague.action(`actions/${slow.id}/cancel`)).toMatchObject({

@@ -23,6 +23,10 @@ export function disclosures(message: SentMessage): Disclosure[] {
     const key = headers['idempotency-key']
     return key === undefined ? [] : [{ position, kind: 'step', key }]
   }
+  if (headers['content-type']?.startsWith('text/event-stream') === true) {
+    for (const [, data = ''] of body.matchAll(/^data: (.*)$/gm)) collect(JSON.parse(data), position, found)
+    return found
+  }
   if (headers['content-type']?.includes('json') !== true || body === '') return []
   collect(JSON.parse(body), position, found)
   return found

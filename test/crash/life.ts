@@ -7,6 +7,7 @@ import type { TestPayments } from '../support/server.ts'
 import type { Chance } from '../support/shim/disk.ts'
 import { sentMessages } from '../support/shim/sends.ts'
 import { readDiskLog, shimEnv } from '../support/shim/shim.ts'
+import { openStream } from '../support/stream.ts'
 import type { DiskRecord } from '../support/shim/shim.ts'
 import { disclosures } from './disclosures.ts'
 import type { Disclosure } from './disclosures.ts'
@@ -60,7 +61,10 @@ export async function live(
   const shop = new Shop({ token, random, name, titleChars })
   shop.url = server.url
   const working = shop.work(12)
+  // What a stream tells must be on disk, too.
+  const stream = await openStream(server, 'glyphs.store', token)
   await sleep(ms)
+  expect(stream.events.length).toBeGreaterThan(0)
   if (random() < 0.3) {
     // The power goes while the server stops.
     server.child.kill('SIGTERM')
@@ -70,7 +74,10 @@ export async function live(
   shop.stop()
   await working
   const records = readDiskLog(log)
-  const told = [added, ...sentMessages(records).flatMap(disclosures)]
+  const sent = sentMessages(records)
+  const told = [added, ...sent.flatMap(disclosures)]
+  const streamed = sent.filter(({ headers }) => headers['content-type']?.startsWith('text/event-stream'))
+  expect(streamed.flatMap(disclosures).filter(({ kind }) => kind === 'event').length).toBeGreaterThan(0)
 
   // On without a loss, until every call is settled: that tells which Action made which charge.
   await server.start({ env: { PAYMENTS_URL: payments.url } })

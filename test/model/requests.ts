@@ -301,6 +301,8 @@ function about(oracle: Oracle, draft: Draft, verb: 'retry' | 'cancel', space: Sp
   const action = pick(draft.other % 4 === 0 ? all : all.filter(worth), draft.pick)
   if (action === undefined) return null
   const mayNot = !worker.grants.includes('*') && !worker.grants.includes(action.verb)
+  // Who may not see the Action either is told of none (H1).
+  const sees = action.worker.id === worker.id || worker.grants.some((grant) => grant === '*' || grant === 'actions:all')
   const waits =
     oracle.hasClosedGates ||
     action.verb === 'Account.ponder' ||
@@ -308,6 +310,6 @@ function about(oracle: Oracle, draft: Draft, verb: 'retry' | 'cancel', space: Sp
     action.after !== null
   return request({
     space, worker, key: oracle.newKey(worker), nouns: 'actions', id: action.id, verb, input: {},
-    door: mayNot ? ['forbidden'] : [], versions: { records: new Map() }, after: null, mode: draft.mode, waitMs: waits ? hastyMs : patientMs,
+    door: mayNot ? [sees ? 'forbidden' : 'action-not-found'] : [], versions: { records: new Map() }, after: null, mode: draft.mode, waitMs: waits ? hastyMs : patientMs,
   }) // prettier-ignore
 }

@@ -127,13 +127,14 @@ export async function endAll(): Promise<void> {
   folders.clear()
 }
 
-function track(child: ChildProcess): void {
+/** Has it ended with the test file, whatever its tests forgot. */
+export function track(child: ChildProcess): void {
   children.add(child)
   child.once('exit', () => children.delete(child))
 }
 
 /** The environment of this process without what the tests' own runner put there. */
-function cleanEnv(extra: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
+export function cleanEnv(extra: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = { ...process.env, ...extra }
   for (const name of ['NODE_OPTIONS', 'NODE_ENV', 'VITEST', 'FORCE_COLOR']) if (!(name in extra)) delete env[name]
   return env

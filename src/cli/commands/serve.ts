@@ -1,16 +1,29 @@
 import { Command, Option } from 'commander'
-import { drainMs } from '../../model/limits.ts'
+import { connectionsMax, drainMs } from '../../model/limits.ts'
 import type { LogLevel } from '../../server/log.ts'
 import { tell } from '../output.ts'
-import { dataOption, notEmpty, once, oneOf, origin, port, seconds } from '../options.ts'
+import {
+  count,
+  dataOption,
+  notEmpty,
+  once,
+  oneOf,
+  originOption,
+  port,
+  seconds,
+  trustedProxyOption,
+} from '../options.ts'
 
 interface ServeOptions {
   data: string
   port: number
   host: string
   origin: string[]
+  trustedProxy: string[]
   logLevel: LogLevel
   grace: number
+  metrics: boolean
+  maxConnections: number
   parentStdin: boolean
 }
 
@@ -23,14 +36,8 @@ export function serveCommand(): Command {
     .addOption(dataOption())
     .addOption(once('--port <number>', 'the port; 0 takes a free one', port).default(4000))
     .addOption(once('--host <host>', 'the address to listen on', notEmpty).default('127.0.0.1'))
-    .addOption(
-      new Option(
-        '--origin <origin>',
-        "a browser origin that may call, such as https://glyphs.store, or '*' for any (repeatable)",
-      )
-        .argParser((value: string, all: string[]) => [...all, origin(value)])
-        .default([], 'none'),
-    )
+    .addOption(originOption())
+    .addOption(trustedProxyOption())
     .addOption(
       oneOf('--log-level <level>', 'the least important lines of the log', ['info', 'warn', 'error', 'silent']).default(
         'info',
@@ -43,6 +50,14 @@ export function serveCommand(): Command {
         seconds,
       ).default(drainMs, String(drainMs / 1000)),
     )
+    .addOption(
+      once(
+        '--max-connections <number>',
+        'how many connections may be open at once; one more is closed unanswered',
+        count,
+      ).default(connectionsMax),
+    )
+    .addOption(new Option('--no-metrics', 'have no /metrics, and count nothing for it'))
     .addOption(
       new Option(
         '--parent-stdin',
@@ -63,9 +78,12 @@ export function serveCommand(): Command {
         port: options.port,
         host: options.host,
         origins: options.origin,
+        trustedProxies: options.trustedProxy,
         logLevel: options.logLevel,
         graceMs: options.grace,
         stopWithStdin: options.parentStdin,
+        metrics: options.metrics,
+        connectionsMax: options.maxConnections,
       })
       if (process.stderr.isTTY) tell(`serving ${[...startups.keys()].join(', ')} at ${url}`)
     })

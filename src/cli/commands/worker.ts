@@ -1,23 +1,32 @@
 import { Command, Option } from 'commander'
+import type { Throttle } from '../../model/startup.ts'
 import type { WorkerKind } from '../../model/worker.ts'
 import type { WorkerListing } from '../../server/workers.ts'
 import { outputFormat, printJson, printText, table, tell } from '../output.ts'
 import type { OutputFormat } from '../output.ts'
-import { dataOption, expiresOption, namespaceOption, oneOf, outputOption } from '../options.ts'
+import { burst, dataOption, expiresOption, namespaceOption, once, oneOf, outputOption, rate } from '../options.ts'
 
 interface WorkerOptions {
   data: string
   namespace?: string
 }
 
+interface LimitOptions {
+  rate?: number
+  burst?: number
+}
+
+type AddOptions = WorkerOptions & LimitOptions & { kind: WorkerKind; grant: string[]; expires?: number }
+
 /** `startup-builder worker …`: who may call. Each works while the server runs, which obeys from its next call on (V4). */
 export function workerCommand(): Command {
   return new Command('worker')
-    .summary('add, list and revoke Workers')
+    .summary('add, list, limit and revoke Workers')
     .description('Who may call: each Worker has a name, grants and tokens. All of these work while the server runs.')
     .addCommand(add())
     .addCommand(list())
     .addCommand(token())
+    .addCommand(limit())
     .addCommand(revoke())
 }
 
@@ -35,11 +44,14 @@ function add(): Command {
       ).default([], 'none'),
     )
     .addOption(expiresOption())
+    .addOption(rateOption())
+    .addOption(burstOption())
     .addOption(dataOption())
-    .action(async (name: string, options: WorkerOptions & { kind: WorkerKind; grant: string[]; expires?: number }) => {
+    .action(async (name: string, options: AddOptions, command: Command) => {
       const { addWorker } = await import('../../server/workers.ts')
       const { kind, grant: grants, namespace = null, expires: expiresMs = null } = options
-      const added = await addWorker(options.data, { name, kind, grants, namespace, expiresMs }, (line) =>
+      const throttle = throttleOf(options, command)
+      const added = await addWorker(options.data, { name, kind, grants, namespace, expiresMs, throttle }, (line) =>
         tell(`warning: ${line}`),
       )
       if (grants.length === 0) tell(`warning: ${name} has no grant: it can see its own Actions and call nothing.`)
@@ -83,6 +95,41 @@ function token(): Command {
     })
 }
 
+function limit(): Command {
+  return new Command('limit')
+    .summary('give a Worker a rate of its own')
+    .description(
+      "Gives a Worker a rate of its own in place of the definition's, from the next call on: for calls, and as much for reads.",
+    )
+    .argument('<name>', 'the Worker')
+    .addOption(rateOption())
+    .addOption(burstOption())
+    .addOption(new Option('--none', "no rate of its own: the definition's holds again").default(false))
+    .addOption(namespaceOption())
+    .addOption(dataOption())
+    .action(async (name: string, options: WorkerOptions & LimitOptions & { none: boolean }, command: Command) => {
+      const throttle = throttleOf(options, command)
+      if ((throttle === null) !== options.none) command.error('error: say --rate with --burst, or --none')
+      const { limitWorker } = await import('../../server/workers.ts')
+      printJson(await limitWorker(options.data, name, options.namespace ?? null, throttle))
+    })
+}
+
+function rateOption(): Option {
+  return once('--rate <calls>', 'how many calls a second it may make on average, such as 5 or 0.1', rate)
+}
+
+function burstOption(): Option {
+  return once('--burst <calls>', 'how many of them at once', burst)
+}
+
+/** The limit that both options give; null: neither is there. */
+function throttleOf({ rate, burst }: LimitOptions, command: Command): Throttle | null {
+  if (rate === undefined && burst === undefined) return null
+  if (rate === undefined || burst === undefined) return command.error('error: --rate and --burst go together')
+  return { rate, burst }
+}
+
 function revoke(): Command {
   return new Command('revoke')
     .summary('end the tokens of a Worker')
@@ -98,9 +145,10 @@ function revoke(): Command {
 }
 
 /** A Worker as it is shown, times as everywhere (§3). */
-function listed({ id, namespace, name, kind, grants, createdAt, removed, tokens }: WorkerListing): object {
+function listed(worker: WorkerListing): object {
+  const { id, namespace, name, kind, grants, throttle = null, createdAt, removed, tokens } = worker
   return {
-    ...{ id, namespace, name, kind, grants, removed, createdAt: iso(createdAt) },
+    ...{ id, namespace, name, kind, grants, throttle, removed, createdAt: iso(createdAt) },
     tokens: tokens.map((one) => ({
       createdAt: iso(one.createdAt),
       expiresAt: one.expiresAt === null ? null : iso(one.expiresAt),

@@ -7,6 +7,8 @@ const copyBytes = 16 * 2 ** 20
 const stepBytes = 8 * 2 ** 20
 /** So long that writers wait a moment, so that it can begin anew. */
 const pauseBytes = 64 * 2 ** 20
+/** Groups between two looks at the log's length: a look asks the system, and 8 groups are a few megabytes at most. */
+const groupsPerLook = 8
 
 /** What the thread answers to a request to copy. */
 type Copied =
@@ -28,6 +30,7 @@ export class Checkpointer {
   #thread: Worker | null = null
   #running: Promise<void> | null = null
   #copiedBytes = 0
+  #unseenGroups = 0
   #isClosed = false
 
   constructor(
@@ -44,7 +47,8 @@ export class Checkpointer {
 
   /** After a group is on disk: begins to copy when the log has grown enough. */
   look(): void {
-    if (this.#running !== null || this.#isClosed) return
+    if (this.#running !== null || this.#isClosed || ++this.#unseenGroups < groupsPerLook) return
+    this.#unseenGroups = 0
     const bytes = walBytes(this.#walFd)
     if (bytes < this.#copiedBytes) this.#copiedBytes = 0
     if (bytes < copyBytes || bytes - this.#copiedBytes < stepBytes) return

@@ -14,7 +14,7 @@ import {
   toAction,
 } from './actions.ts'
 import { endTurn } from './holds.ts'
-import { decideItems } from './inbox.ts'
+import { decideItem, decideItemOf, dismissalOf, openItem } from './inbox.ts'
 import { keyHash } from './keys.ts'
 import { leased } from './leases.ts'
 import { present } from './names.ts'
@@ -34,6 +34,8 @@ export function claim(tx: Tx, claimed: Claim): ClaimAnswer {
   if (found !== null) return { kind: 'found', action: found }
   const retried = claimed.retry === undefined ? null : retriedOf(tx, claimed)
   if (retried !== null && 'kind' in retried) return retried
+  const applied = claimed.applies === undefined ? null : openItem(tx, claimed.applies)
+  if (applied !== null && 'kind' in applied) return applied
   const on = retried?.on ?? (claimed.on === null ? null : present(actionNumber(tx, claimed.on), claimed.on))
   const recorded = recordedOf(tx, claimed, retried)
   insertAction(tx, recorded, on, null)
@@ -45,10 +47,9 @@ export function claim(tx: Tx, claimed: Claim): ClaimAnswer {
     claimed.running ? tx.open.epoch : null,
     claimed.waitingFor,
   )
-  if (retried !== null) {
-    tellOutcomes(tx, retried.root, claimed)
-    decideItems(tx, retried.on, 'retry', recorded.worker, recorded.n)
-  }
+  if (retried !== null) tellOutcomes(tx, retried.root, claimed)
+  if (applied !== null) decideItem(tx, applied.i, 'apply', recorded.worker, recorded.n)
+  else if (retried !== null) decideItemOf(tx, retried.on, 'retry', recorded.worker, recorded.n)
   return { kind: 'claimed', lease: { action: claimed.id, fence }, run: runState(tx, retried?.root ?? recorded.n, 0, 0) }
 }
 
@@ -65,12 +66,20 @@ function retriedOf(tx: Tx, { on, retry }: Claim): Retried | Exclude<ClaimAnswer,
   const root = row.root ?? row.n
   const latest = chainOf(tx, root).findLast(({ status }) => status !== statusNumbers.refused)
   if (latest !== undefined && latest.n !== row.n) return { kind: 'already-retried', latest: actionId(tx, latest.n) }
+  // What it held has ended with the dismissal: others have gone on from there, and it must not (V6).
+  const dismissed = dismissalOf(tx, row.n)
+  if (dismissed !== null) return dismissed
+  const unknown = new Set<string>()
   const nowMs = tx.open.now()
   for (const { step, status, effect, atMostOnce, keyHoldsMs, startedAt } of journal(tx, root)) {
     const isUnknown = effect && (status === 'started' || status === 'unknown')
+    if (isUnknown) unknown.add(step)
     const isUnsafe = isUnknown && (atMostOnce || nowMs - startedAt >= keyHoldsMs)
     if (isUnsafe && !Object.hasOwn(retry.steps ?? {}, step)) return { kind: 'outcome-required', step }
   }
+  // A mistyped name must not leave an outcome untold while its teller believes otherwise (V3).
+  const untellable = Object.keys(retry.steps ?? {}).find((step) => !unknown.has(step))
+  if (untellable !== undefined) return { kind: 'step-not-unknown', step: untellable }
   return { on: row.n, root }
 }
 

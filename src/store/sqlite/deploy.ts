@@ -10,6 +10,18 @@ import { Undo, type Tx } from './tx.ts'
  * Faults undo it all.
  */
 export function deploy(tx: Tx, manifest: Manifest): DeployAnswer {
+  const answer = record(tx, manifest)
+  if (answer.faults.length > 0) throw new Undo(answer)
+  tx.names.forgetDefinitions()
+  return answer
+}
+
+/** What `deploy` would find: done whole, so that it is the same, and undone. */
+export function deployFaults(tx: Tx, manifest: Manifest): never {
+  throw new Undo(record(tx, manifest).faults)
+}
+
+function record(tx: Tx, manifest: Manifest): DeployAnswer {
   const ns = tx.names.internNamespace(manifest.namespace)
   const faults = manifest.nouns.flatMap((noun) => deployNoun(tx, ns, noun))
   for (const { noun, operation } of manifest.verbs) {
@@ -17,10 +29,7 @@ export function deploy(tx: Tx, manifest: Manifest): DeployAnswer {
     if (plural === undefined) continue
     tx.db.run('INSERT OR IGNORE INTO operations (ns, nouns, operation) VALUES (?, ?, ?)', ns, plural, operation)
   }
-  const answer = { faults, seeded: isSeeded(tx.db, ns), operations: operationsOf(tx.db, ns) }
-  if (faults.length > 0) throw new Undo(answer)
-  tx.names.forgetDefinitions()
-  return answer
+  return { faults, seeded: isSeeded(tx.db, ns), operations: operationsOf(tx.db, ns) }
 }
 
 function isSeeded(db: Database, ns: number): boolean {

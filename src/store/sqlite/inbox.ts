@@ -1,5 +1,6 @@
 import { bytesToId, idToBytes, isItemId, type ItemId } from '../../model/ids.ts'
-import type { InboxFilter, InboxItem, NewItem, Page, Paged } from '../store.ts'
+import type { Decided, InboxItem, NewItem } from '../../model/item.ts'
+import type { AlreadyDecided, InboxFilter, Page, Paged } from '../store.ts'
 import { actionId, actionRow, toAction } from './actions.ts'
 import { present } from './names.ts'
 import type { Open, Tx } from './tx.ts'
@@ -18,16 +19,47 @@ export function insertItem(tx: Tx, item: NewItem, ns: number, action: number, wo
   )
 }
 
-/** Decides the open items of an Action (W4): by whom, and by which Action. */
-export function decideItems(tx: Tx, action: number, decision: string, by: number, decidedAction: number): void {
+/** Decides the open item of an Action, if it has one (W4): by whom, and by which Action. */
+export function decideItemOf(tx: Tx, action: number, decision: string, by: number, decidedAction: number): void {
+  const row = tx.db.get<[number]>('SELECT i FROM inbox WHERE action = ? AND decided IS NULL', action)
+  if (row !== undefined) decideItem(tx, row[0], decision, by, decidedAction)
+}
+
+export function decideItem(tx: Tx, i: number, decision: string, by: number, decidedAction: number): void {
   tx.db.run(
     `UPDATE inbox SET decided = (SELECT coalesce(max(decided), 0) + 1 FROM inbox), decision = ?, decided_by = ?,
-       decided_action = ? WHERE i = (SELECT i FROM inbox WHERE action = ? AND decided IS NULL)`,
+       decided_action = ? WHERE i = ? AND decided IS NULL`,
     decision,
     by,
     decidedAction,
+    i,
+  )
+}
+
+/** An open item and the Action that it is about, by their numbers. */
+export interface OpenItem {
+  readonly i: number
+  readonly action: number
+}
+
+/** The item to decide; or how it was decided, by which it stays. */
+export function openItem(tx: Tx, id: ItemId): OpenItem | AlreadyDecided {
+  const row = tx.db.get<[number]>('SELECT i FROM inbox WHERE id = ?', idToBytes(id.slice(5)))
+  const [i] = present(row, id)
+  const columns = itemRow(tx.open, i)
+  const decided = decisionOf(tx.open, columns)
+  return decided === null ? { i, action: columns[2] } : { kind: 'already-decided', item: id, decided }
+}
+
+/** How a failed Action was dismissed, after which it is closed to `Action.retry` too; null while it was not (W4). */
+export function dismissalOf(tx: Tx, action: number): AlreadyDecided | null {
+  const row = tx.db.get<[number, Uint8Array]>(
+    `SELECT i, id FROM inbox WHERE action = ? AND decision = 'dismiss'`,
     action,
   )
+  if (row === undefined) return null
+  const decided = decisionOf(tx.open, itemRow(tx.open, row[0]))
+  return decided === null ? null : { kind: 'already-decided', item: `item_${bytesToId(row[1])}`, decided }
 }
 
 type ItemColumns = [
@@ -43,8 +75,14 @@ type ItemColumns = [
   number | null,
 ]
 
-function toItem(open: Open, row: ItemColumns): InboxItem {
-  const [, id, action, kind, records, would, at, decision, by, decidedAction] = row
+function decisionOf(open: Open, row: ItemColumns): Decided | null {
+  const [, , , , , , , decision, by, decidedAction] = row
+  if (decision === null || by === null || decidedAction === null) return null
+  return { decision, by: open.names.workerByNumber(by).name, action: actionId(open, decidedAction) }
+}
+
+export function toItem(open: Open, row: ItemColumns): InboxItem {
+  const [, id, action, kind, records, would, at, decision] = row
   return {
     id: `item_${bytesToId(id)}`,
     kind,
@@ -52,15 +90,12 @@ function toItem(open: Open, row: ItemColumns): InboxItem {
     would,
     action: toAction(open, actionRow(open, action)),
     status: decision === null ? 'open' : 'decided',
-    decision:
-      decision === null || by === null || decidedAction === null
-        ? null
-        : { decision, by: open.names.workerByNumber(by).name, action: actionId(open, decidedAction) },
+    decision: decisionOf(open, row),
     at,
   }
 }
 
-function itemRow(open: Open, i: number): ItemColumns {
+export function itemRow(open: Open, i: number): ItemColumns {
   const row = open.db.get<ItemColumns>(
     `SELECT i, id, action, kind, records, would, at, decision, decided_by, decided_action FROM inbox WHERE i = ?`,
     i,

@@ -19,9 +19,20 @@ const bucketSpan = 2 ** 52 / buckets
  * can make many of them on purpose.
  */
 export function keyHash(workerId: string, key: string): number {
-  const bytes = digest('sha256', `${workerId}\0${key}`, 'buffer')
-  return bytes.readUIntBE(0, 6) * 16 + ((bytes[6] ?? 0) >>> 4)
+  const text = `${workerId}\0${key}`
+  let hash = hashes.get(text)
+  if (hash === undefined) {
+    const bytes = digest('sha256', text, 'buffer')
+    hash = bytes.readUIntBE(0, 6) * 16 + ((bytes[6] ?? 0) >>> 4)
+    if (hashes.size >= hashesRemembered) hashes.clear()
+    hashes.set(text, hash)
+  }
+  return hash
 }
+
+/** A call's key is looked up at the door, again at its commit, and then added: its hash is made once. */
+const hashes = new Map<string, number>()
+const hashesRemembered = 1024
 
 /** Keys of Actions that came on record one after another, by hash; also in buckets by hash, to be sorted bit by bit. */
 class Generation {

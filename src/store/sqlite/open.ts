@@ -24,7 +24,7 @@ export class StoreOpenError extends Error {
 const migrations: readonly string[] = [first]
 
 /** `sbst`: whose SQLite file this is. */
-const applicationId = 0x73627374
+export const applicationId = 0x73627374
 
 /** How long an owner, or a writer, is waited for. */
 const patienceMs = 5000
@@ -42,11 +42,18 @@ export function pathOf(given: string, mustExist: boolean): string {
   }
   if (mustExist) throw new StoreOpenError(`there is no store at ${given}`)
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolder(dirname(path))
   } catch (error) {
     throw new StoreOpenError(`the folder of ${given} can't be made: ${reason(error)}`, { cause: error })
   }
   return withWritableFolder(given, join(realpathSync(dirname(path)), basename(path)))
+}
+
+/** With those above it. Node's own recursive form never returns where the system lets nobody make a folder, in /proc say. */
+function makeFolder(path: string): void {
+  if (existsSync(path) && statSync(path).isDirectory()) return
+  makeFolder(dirname(path))
+  mkdirSync(path)
 }
 
 function withWritableFolder(given: string, path: string): string {
@@ -59,7 +66,8 @@ function withWritableFolder(given: string, path: string): string {
   return path
 }
 
-function reason(error: unknown): string {
+/** Why the system refused something, in a few words. */
+export function reason(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (code === 'EACCES' || code === 'EPERM') return 'permission denied'
   if (code === 'EROFS') return 'the file system is read-only'

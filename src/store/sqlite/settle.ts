@@ -1,5 +1,6 @@
 import { actionJson, type Outcome, type SettledAction, type StepView } from '../../model/action.ts'
 import type { EventId } from '../../model/ids.ts'
+import { itemJson } from '../../model/item.ts'
 import type { Settlement, SettleAnswer } from '../store.ts'
 import {
   actionNumber,
@@ -16,7 +17,7 @@ import {
 } from './actions.ts'
 import { alreadyBound } from './claims.ts'
 import { endTurn, releaseHolds } from './holds.ts'
-import { decideItems, insertItem } from './inbox.ts'
+import { decideItem, decideItemOf, insertItem, itemRow, openItem, toItem, type OpenItem } from './inbox.ts'
 import { leased } from './leases.ts'
 import { present } from './names.ts'
 import { stands } from './records.ts'
@@ -26,7 +27,7 @@ import { applyWrites, planWrites } from './writes.ts'
 
 /** Settles an Action, with all that belongs to it, or does nothing: every check comes before the first write (V1). */
 export function settle(tx: Tx, settlement: Settlement): SettleAnswer {
-  const { by, cancels } = settlement
+  const { by, cancels, dismisses } = settlement
   if ('claim' in by && by.claim.retry !== undefined) throw new Error('a retry is claimed before it is settled')
   const found = 'claim' in by ? alreadyBound(tx, by.claim) : null
   if (found !== null) return { kind: 'found', action: found }
@@ -40,6 +41,8 @@ export function settle(tx: Tx, settlement: Settlement): SettleAnswer {
   if ('kind' in planned) return planned
   const cancelled = cancels === undefined ? null : cancellable(tx, ns, cancels.action)
   if (typeof cancelled === 'string') return { kind: 'not-cancellable', reason: cancelled }
+  const dismissed = dismisses === undefined ? null : openItem(tx, dismisses)
+  if (dismissed !== null && 'kind' in dismissed) return dismissed
 
   const recorded =
     'claim' in by ? recordedOf(tx, by.claim, null) : recordedBefore(tx, present(lease ?? undefined, 'lease').n)
@@ -49,6 +52,7 @@ export function settle(tx: Tx, settlement: Settlement): SettleAnswer {
     const action = cancel(tx, recorded, cancelled, cancels.fix, cancels.eventType)
     outcome = { status: 'succeeded', output: actionJson(action) }
   }
+  if (dismissed !== null) outcome = { status: 'succeeded', output: dismiss(tx, recorded, dismissed) }
   const settled: SettledColumns = {
     ...eventOf(tx, ns, createdAt, settlement.eventType),
     outcome,
@@ -165,9 +169,18 @@ function cancel(
     units: 0,
   }
   settleRow(tx, recorded.n, recorded.createdAt, settled)
-  decideItems(tx, recorded.n, 'cancel', by.worker, by.n)
+  decideItemOf(tx, recorded.n, 'cancel', by.worker, by.n)
   endEffects(tx, recorded.root ?? recorded.n)
   const action = settledAction(recorded.common, settled)
   tx.notices.push({ kind: 'settled', action })
   return action
+}
+
+/** Closes an item, and with one that failed what its chain holds (V6); gives the item as it then is (A3). */
+function dismiss(tx: Tx, by: Recorded, { i, action }: OpenItem): string {
+  const item = toItem(tx.open, itemRow(tx.open, i))
+  decideItem(tx, i, 'dismiss', by.worker, by.n)
+  if (item.kind === 'failed') endEffects(tx, actionRow(tx, action).root ?? action)
+  const decision = { decision: 'dismiss', by: by.common.worker, action: by.common.id }
+  return itemJson({ ...item, status: 'decided', decision })
 }

@@ -79,8 +79,10 @@ export function endStep(tx: Tx, lease: Lease, entry: JournalEntry, ranMs: number
   const action = leased(tx, lease)
   if (action === null) return 'lost'
   putEntry(tx, action, entry)
-  // Progress: whatever crashed the process before, this Action got further (V4).
-  tx.db.run('UPDATE pending SET ran_ms = ?, crashes = 0 WHERE action = ?', ranMs, action.n)
+  tx.db.run('UPDATE pending SET ran_ms = ? WHERE action = ?', ranMs, action.n)
+  // Progress: whatever crashed the process before, this Action got further (V4). What is run again each time is none.
+  const isProgress = entry.effect && (entry.status === 'done' || entry.status === 'rejected')
+  if (isProgress) tx.db.run('UPDATE pending SET crashes = 0 WHERE action = ?', action.n)
   return 'ok'
 }
 
@@ -120,10 +122,13 @@ function putEntry(tx: Tx, { root }: Leased, entry: JournalEntry): void {
   )
 }
 
-/** Steps without an effect that this run no longer reaches are dropped when the first effect starts (V2). */
+/**
+ * Steps without an effect that this run no longer reaches are dropped when the first effect starts (V2). A rejected one
+ * stays: should a later run reach it, it is asked under the next generation of its key.
+ */
 function dropOthers(tx: Tx, root: number, kept: readonly string[]): void {
   tx.db.run(
-    'DELETE FROM journal WHERE root = ? AND step NOT IN (SELECT value FROM json_each(?))',
+    'DELETE FROM journal WHERE root = ? AND effect = 0 AND step NOT IN (SELECT value FROM json_each(?))',
     root,
     JSON.stringify(kept),
   )

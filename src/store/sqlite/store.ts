@@ -1,24 +1,27 @@
-import { closeSync, fdatasync } from 'node:fs'
+import { closeSync } from 'node:fs'
+import { Buckets } from '../../model/buckets.ts'
 import { IdSource, type ActionId } from '../../model/ids.ts'
 import type { Notice, Store, StoreOptions } from '../store.ts'
 import * as actions from './actions.ts'
+import { census } from './census.ts'
 import { Checkpointer } from './checkpointer.ts'
 import * as claims from './claims.ts'
 import { seamError } from './database.ts'
-import { deploy, markSeeded } from './deploy.ts'
+import { deploy, deployFaults, markSeeded } from './deploy.ts'
 import { events } from './events.ts'
 import { blockedBy } from './holds.ts'
 import { inbox, item } from './inbox.ts'
 import { KeyIndex, keyHash, keysInMemory } from './keys.ts'
 import { lastId } from './lastid.ts'
 import { listActions } from './lists.ts'
+import { LogSync } from './logsync.ts'
 import { readMeta } from './meta.ts'
 import { Names } from './names.ts'
 import { openFile, openLog, pathOf, takeOwnership, type Role } from './open.ts'
 import * as records from './records.ts'
 import { settle } from './settle.ts'
 import * as steps from './steps.ts'
-import { fencesPerEpoch, type Open, type Tx } from './tx.ts'
+import { fencesPerEpoch, lastSeq, type Open, type Tx } from './tx.ts'
 import { usage } from './usage.ts'
 import { verify } from './verify.ts'
 import * as workers from './workers.ts'
@@ -111,8 +114,9 @@ function server(path: string, db: Connection, lock: Connection, options: SqliteO
   open.keys.load()
   const listeners = new Set<(notice: Notice) => void>()
   const writer: Writer = new Writer(open, {
-    sync: (done) => fdatasync(walFd, done),
+    sync: new LogSync(walFd, () => performance.now()),
     onDoubt: options.onDoubt,
+    onCommit: options.onCommit,
     onSynced: (notices) => {
       for (const notice of notices) for (const listener of listeners) listener(notice)
       checkpointer.look()
@@ -137,6 +141,8 @@ function storeOf(
   role: Role,
 ): Store {
   const tokens = new workers.Tokens(open)
+  // One process serves a file (V4): what is counted in its memory is counted for all.
+  const buckets = new Buckets()
   let closing: Promise<void> | null = null
 
   function read<Answer>(reading: () => Answer): Answer {
@@ -175,6 +181,7 @@ function storeOf(
 
   return {
     deploy: (manifest) => owned((tx) => deploy(tx, manifest), true),
+    deployFaults: (manifest) => writer.submit<readonly string[]>((tx) => deployFaults(tx, manifest), true),
     markSeeded: (namespace) => owned((tx) => markSeeded(tx, namespace)),
     namespaces: async () =>
       read(() => {
@@ -186,7 +193,9 @@ function storeOf(
     addWorker: (worker, hash, expiresAt) => changeWorkers((tx) => workers.addWorker(tx, worker, hash, expiresAt)),
     addToken: (workerId, hash, expiresAt) => changeWorkers((tx) => workers.addToken(tx, workerId, hash, expiresAt)),
     revokeWorker: (workerId, remove) => changeWorkers((tx) => workers.revokeWorker(tx, workerId, remove)),
+    limitWorker: (workerId, throttle) => changeWorkers((tx) => workers.limitWorker(tx, workerId, throttle)),
     workers: async (namespace) => read(() => workers.workers(open, namespace)),
+    take: (wanted) => buckets.take(wanted, open.now()),
 
     lookUp: (workerId, key) => read(() => actions.boundAction(open, workerId, key, keyHash(workerId, key), [])),
     claim: (claim) => owned((tx) => claims.claim(tx, claim)),
@@ -198,6 +207,7 @@ function storeOf(
     endStep: (lease, entry, ranMs) => owned((tx) => steps.endStep(tx, lease, entry, ranMs)),
     settle: (settlement) => owned((tx) => settle(tx, settlement)),
     pending: async (after, limit) => read(() => claims.pending(open, after, limit)),
+    census: () => census(open, read),
 
     durable: () => writer.durable(),
     validate: async (namespace, reads) => read(() => records.stands(open, namespace, reads)),
@@ -219,6 +229,7 @@ function storeOf(
       read(() => records.records(open, namespace, noun, filters, page)),
     actions: async (namespace, filter, page) => read(() => listActions(open, namespace, filter, page)),
     events: async (namespace, after, limit) => read(() => events(open, namespace, after, limit)),
+    lastSeq: async (namespace) => read(() => lastSeq(open.db, open.names.namespace(namespace) ?? 0)),
     inbox: async (namespace, filter, page) => read(() => inbox(open, namespace, filter, page)),
     item: async (namespace, id) => read(() => item(open, namespace, id)),
     usage: async (namespace, from, to) => read(() => usage(open, namespace, from, to)),

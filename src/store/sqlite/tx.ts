@@ -131,7 +131,8 @@ export class Tx {
   }
 }
 
-function lastSeq(db: Database, ns: number): number {
+/** The greatest seq of a namespace, 0 when it has no Event. */
+export function lastSeq(db: Database, ns: number): number {
   const row = db.get<[number]>('SELECT seq FROM actions WHERE ns = ? AND seq IS NOT NULL ORDER BY seq DESC LIMIT 1', ns)
   return row?.[0] ?? 0
 }

@@ -1,3 +1,4 @@
+import type { Throttle } from '../../model/startup.ts'
 import type { Worker, WorkerKind } from '../../model/worker.ts'
 import type { WorkerListing } from '../store.ts'
 import { present } from './names.ts'
@@ -39,15 +40,21 @@ export class Tokens {
 }
 
 function readToken({ db, names }: Open, hash: Uint8Array): CachedToken | undefined {
-  const row = db.get<[number | null, string, number, string, WorkerKind, string]>(
-    `SELECT t.expires_at, w.id, w.ns, w.name, w.kind, w.grants FROM tokens t JOIN workers w ON w.worker = t.worker
+  const row = db.get<[number | null, string, number, string, WorkerKind, string, number | null, number | null]>(
+    `SELECT t.expires_at, w.id, w.ns, w.name, w.kind, w.grants, w.rate, w.burst
+     FROM tokens t JOIN workers w ON w.worker = t.worker
      WHERE t.hash = ? AND t.revoked_at IS NULL AND w.removed_at IS NULL`,
     hash,
   )
   if (row === undefined) return undefined
-  const [expiresAt, id, ns, name, kind, grants] = row
+  const [expiresAt, id, ns, name, kind, grants, rate, burst] = row
   const worker = { id, namespace: names.namespaceName(ns), name, kind, grants: JSON.parse(grants) as string[] }
-  return { worker, expiresAt }
+  return { worker: { ...worker, ...limited(rate, burst) }, expiresAt }
+}
+
+/** A Worker's own limit, where it has one. */
+function limited(rate: number | null, burst: number | null): { throttle?: Throttle } {
+  return rate === null || burst === null ? {} : { throttle: { rate, burst } }
 }
 
 /** A Worker's name is never given to another one, not after a removal either (SPEC §1). */
@@ -61,13 +68,15 @@ export function addWorker(
   const taken = tx.db.get<[number]>('SELECT 1 FROM workers WHERE ns = ? AND name = ?', ns, worker.name)
   if (taken !== undefined) return 'name-taken'
   tx.db.run(
-    'INSERT INTO workers (id, ns, name, kind, grants, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+    'INSERT INTO workers (id, ns, name, kind, grants, created_at, rate, burst) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
     worker.id,
     ns,
     worker.name,
     worker.kind,
     JSON.stringify(worker.grants),
     tx.open.now(),
+    worker.throttle?.rate ?? null,
+    worker.throttle?.burst ?? null,
   )
   if (hash !== null) addToken(tx, worker.id, hash, expiresAt)
   return 'added'
@@ -92,24 +101,35 @@ export function revokeWorker(tx: Tx, workerId: string, remove: boolean): void {
   if (remove) tx.db.run('UPDATE workers SET removed_at = ? WHERE worker = ? AND removed_at IS NULL', now, worker)
 }
 
-type WorkerColumns = [number, string, number, string, WorkerKind, string, number, number | null]
+/** Gives a Worker a limit of its own, or takes it away (§10). */
+export function limitWorker(tx: Tx, workerId: string, throttle: Throttle | null): void {
+  const { worker } = present(tx.names.worker(workerId), `Worker ${workerId}`)
+  const { rate, burst } = throttle ?? { rate: null, burst: null }
+  tx.db.run('UPDATE workers SET rate = ?, burst = ? WHERE worker = ?', rate, burst, worker)
+}
+
+type WorkerColumns = [
+  ...[number, string, number, string, WorkerKind, string],
+  ...[number, number | null, number | null, number | null],
+]
 
 /** Workers of one namespace or of all, removed ones too, in the order in which they were added. */
 export function workers({ db, names }: Open, namespace: string | null): WorkerListing[] {
   const ns = namespace === null ? null : names.namespace(namespace)
   if (ns === undefined) return []
   const rows = db.all<WorkerColumns>(
-    `SELECT worker, id, ns, name, kind, grants, created_at, removed_at FROM workers WHERE ? IS NULL OR ns = ?
-     ORDER BY worker`,
+    `SELECT worker, id, ns, name, kind, grants, created_at, removed_at, rate, burst FROM workers
+     WHERE ? IS NULL OR ns = ? ORDER BY worker`,
     ns,
     ns,
   )
-  return rows.map(([worker, id, workerNs, name, kind, grants, createdAt, removedAt]) => ({
+  return rows.map(([worker, id, workerNs, name, kind, grants, createdAt, removedAt, rate, burst]) => ({
     id,
     namespace: names.namespaceName(workerNs),
     name,
     kind,
     grants: JSON.parse(grants) as string[],
+    ...limited(rate, burst),
     createdAt,
     removed: removedAt !== null,
     tokens: tokensOf(db, worker),

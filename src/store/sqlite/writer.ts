@@ -1,6 +1,7 @@
-import type { Notice } from '../store.ts'
+import type { CommitFacts, Notice } from '../store.ts'
 import { StoreUnavailable } from '../store.ts'
 import { isBusy, isFailedFsync, seamError } from './database.ts'
+import type { LogSync } from './logsync.ts'
 import { Tx, Undo, type Open } from './tx.ts'
 
 /** Operations of one transaction: what waits longer than this many does not hold up the event loop all at once. */
@@ -24,11 +25,12 @@ interface Finished {
 }
 
 export interface WriterOptions {
-  /** Makes the log durable, calling back with null or the error. Null: every COMMIT syncs by itself. */
-  readonly sync: ((done: (error: Error | null) => void) => void) | null
+  /** Makes the log durable. Null: every COMMIT syncs by itself. */
+  readonly sync: LogSync | null
   readonly onDoubt: (reason: Error) => void
   /** After a group is on disk. */
   readonly onSynced: (notices: readonly Notice[]) => void
+  readonly onCommit?: ((commit: CommitFacts) => void) | undefined
 }
 
 /**
@@ -105,13 +107,16 @@ export class Writer {
     const notices: Notice[] = []
     this.#runTogether(group, finished, notices)
     if (this.#isInDoubt) return
-    const tell = () => {
+    const tell = (syncMs: number | null) => {
       for (const one of finished) one.tell()
+      if (syncMs !== null) this.#options.onCommit?.({ operations: group.length, syncMs })
       this.#options.onSynced(notices)
       this.#schedule()
     }
-    if (this.#options.sync === null || this.#open.db.writes === writesBefore) tell()
-    else this.#sync(this.#options.sync, tell)
+    const { sync } = this.#options
+    if (sync === null || this.#open.db.writes === writesBefore) tell(null)
+    else if (group.length === 1 && this.#queue.length === 0 && sync.isQuick) this.#syncAtOnce(sync, tell)
+    else this.#sync(sync, tell)
   }
 
   /** Begins a transaction; when another process is writing, tries again in a moment instead of blocking the event loop. */
@@ -190,9 +195,21 @@ export class Writer {
     return false
   }
 
-  #sync(sync: NonNullable<WriterOptions['sync']>, tell: () => void): void {
+  /** Nothing else runs between the COMMIT and this sync, so nobody sees what it has not put on disk (R3). */
+  #syncAtOnce(sync: LogSync, tell: (syncMs: number) => void): void {
+    let ms: number
+    try {
+      ms = sync.atOnce()
+    } catch (error) {
+      this.#doubt(error)
+      return
+    }
+    tell(ms)
+  }
+
+  #sync(sync: LogSync, tell: (syncMs: number) => void): void {
     this.#syncing = new Promise<void>((resolve) => {
-      sync((error) => {
+      sync.meanwhile((error, ms) => {
         // What the failed sync did not write the kernel has forgotten: a second one would answer for nothing (R3).
         if (error !== null) {
           this.#doubt(error)
@@ -200,7 +217,7 @@ export class Writer {
         }
         this.#syncing = null
         resolve()
-        tell()
+        tell(ms)
       })
     })
   }

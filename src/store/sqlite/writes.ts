@@ -36,7 +36,8 @@ export function planWrites(
     const { noun } = present(tx.names.noun(ns, write.noun), `Noun ${write.noun}`)
     const row = tx.db.get<[number, number]>('SELECT r, version FROM records WHERE noun = ? AND id = ?', noun, write.id)
     const expected = write.kind === 'create' ? undefined : write.version - 1
-    if (row?.[1] !== expected) return { kind: 'conflict' }
+    if (row?.[1] !== expected)
+      return write.kind === 'create' ? { kind: 'conflict', isTaken: true } : { kind: 'conflict' }
     planned.push({
       write,
       noun,
@@ -46,7 +47,7 @@ export function planWrites(
   }
   const blocked = tx.holds === 0 ? null : blockedBy(tx, tx.holds, ns, writes.flatMap(resourcesOf), root)
   if (blocked !== null) return blocked
-  return isTaken(tx, planned) ? { kind: 'conflict' } : planned
+  return isTaken(tx, planned) ? { kind: 'conflict', isTaken: true } : planned
 }
 
 function entry(tx: Tx, noun: number, change: IndexChange): PlannedEntry[] {
@@ -65,9 +66,13 @@ function entry(tx: Tx, noun: number, change: IndexChange): PlannedEntry[] {
 
 /** Whether a unique value that these writes set is another record's, and is not set free by one of them. */
 function isTaken(tx: Tx, planned: readonly PlannedWrite[]): boolean {
+  const set = new Set<string>()
   for (const { r, entries } of planned) {
     for (const { nf, isUnique, to } of entries) {
       if (!isUnique || to === null) continue
+      const value = `${nf} ${to}`
+      if (set.has(value)) throw new Error('two writes of one Action set the same unique value')
+      set.add(value)
       const holders = tx.db.all<[number]>('SELECT record FROM record_index WHERE nf = ? AND value = ?', nf, to)
       if (holders.some(([holder]) => holder !== r && !leaves(planned, holder, nf, to))) return true
     }

@@ -278,6 +278,17 @@ export function describeActions(under: StoreUnderTest): void {
       await settling
     })
 
+    test('E1: the last seq is that of each namespace of its own, 0 without Events, and after a reopening too', async () => {
+      const { bench, worker } = at
+      expect(await bench.store.lastSeq(namespace)).toBe(0)
+      expect(await bench.store.lastSeq('nobody.test')).toBe(0)
+      await Promise.all([bench.settled(worker), bench.settled(worker, { outcome: failed }), bench.settled(worker)])
+      expect(await bench.store.lastSeq(namespace)).toBe(3)
+      await bench.reopen()
+      expect(await bench.store.lastSeq(namespace)).toBe(3)
+      expect(await bench.store.lastSeq('nobody.test')).toBe(0)
+    })
+
     test('E1: listeners are told of each settled Action, in order, until they stop', async () => {
       const { bench, worker } = at
       const notices: Notice[] = []

@@ -84,12 +84,19 @@ export function describeChains(under: StoreUnderTest): void {
       const third = await bench.store.adopt(c.action)
       if (third.kind !== 'adopted' || adopted.kind !== 'adopted') throw new Error('not adopted')
       expect(third.run.crashes).toBe(1)
+      // A step that only looks something up is run again each time: it is no progress. One that is done is.
+      const [looks, charges] = [
+        { status: 'done', outcome: '1', effect: false },
+        { status: 'done', outcome: '1', step: 'charge#2' },
+      ] as const
       await bench.startStep(third.lease, { effect: false })
-      await bench.store.endStep(
-        third.lease,
-        bench.entry(c.action, { status: 'done', outcome: '1', effect: false }),
-        700,
-      )
+      await bench.store.endStep(third.lease, bench.entry(c.action, looks), 700)
+      await bench.reopen()
+      expect((await bench.store.pending(0, 10)).map(({ crashes }) => crashes)).toEqual([0, 1, 2])
+      const fourth = await bench.store.adopt(c.action)
+      if (fourth.kind !== 'adopted') throw new Error('not adopted')
+      await bench.startStep(fourth.lease, { step: 'charge#2' })
+      await bench.store.endStep(fourth.lease, bench.entry(c.action, charges), 700)
       expect(await bench.store.wait(adopted.lease, 'approval', 300)).toBe('ok')
       expect(await bench.store.wait(adopted.lease, null, 300)).toBe('ok')
       await bench.reopen()

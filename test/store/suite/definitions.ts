@@ -77,6 +77,23 @@ export function describeDefinitions(under: StoreUnderTest): void {
       expect((await bench.store.deploy(grown)).faults).toEqual([])
     })
 
+    test('N2: the faults of a definition can be asked for, and nothing is done', async () => {
+      const { bench, worker } = at
+      const lacking = { fields: [...orderNoun.fields, { field: 'currency', required: true, default: null }], index: [] }
+      await bench.settled(worker, { writes: [order('order_1')] })
+      const faults = await bench.store.deployFaults(withOrder(lacking))
+      expect(faults).toEqual((await bench.store.deploy(withOrder(lacking))).faults)
+      expect(faults).toHaveLength(1)
+      // One without faults isn't recorded either: the index stays, and so do the namespaces.
+      expect(await bench.store.deployFaults(withOrder({ index: [] }))).toEqual([])
+      expect(await bench.store.deployFaults({ ...manifest, namespace: 'other.test' })).toEqual([])
+      expect(await bench.store.find(namespace, 'Order', 'status', 'placed', 5)).toHaveLength(1)
+      expect(await bench.store.namespaces()).toEqual([namespace])
+      expect((await bench.store.deploy({ ...manifest, namespace: 'other.test' })).faults).toEqual([])
+      await bench.settled(worker, { writes: [order('order_2')] })
+      await bench.verifyClean()
+    })
+
     test('N2: a new index is built from the records that exist, with the default where they lack the field', async () => {
       const { bench, worker } = at
       await bench.settled(worker, {
@@ -119,7 +136,7 @@ export function describeDefinitions(under: StoreUnderTest): void {
       expect((await bench.record('Customer', 'c1')).version).toBe(1)
       await bench.store.deploy(manifest)
       expect(await bench.store.find(namespace, 'Customer', 'email', 'a@b', 1)).toHaveLength(1)
-      expect(await bench.settle(worker, { writes: [customer('c2', 'a@b')] })).toEqual({ kind: 'conflict' })
+      expect(await bench.settle(worker, { writes: [customer('c2', 'a@b')] })).toMatchObject({ kind: 'conflict' })
     })
 
     test('H1: a token is its Worker’s until it expires or is revoked', async () => {

@@ -61,6 +61,10 @@ CREATE TABLE workers (
   grants TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   removed_at INTEGER,
+  -- Its own limit, calls a second and at once; null: the Startup's (§10).
+  rate REAL CHECK (rate > 0),
+  burst INTEGER CHECK (burst >= 1),
+  CHECK ((rate IS NULL) = (burst IS NULL)),
   -- A name is never given to another Worker, not after a removal either (SPEC §1).
   UNIQUE (ns, name)
 ) STRICT;
@@ -238,4 +242,5 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_worker ON inbox (worker, i);
 CREATE INDEX inbox_kind ON inbox (ns, kind, i);
 CREATE INDEX inbox_action ON inbox (action);
+CREATE INDEX inbox_open ON inbox (i, ns) WHERE decided IS NULL;
 `
