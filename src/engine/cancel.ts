@@ -1,7 +1,7 @@
 import type { Action, Bound, Fix } from '../model/action.ts'
 import type { Call } from '../model/call.ts'
 import type { ParsedInput } from '../model/json.ts'
-import { problem } from '../model/problem.ts'
+import { problem, shortened } from '../model/problem.ts'
 import type { Settlement } from '../store/store.ts'
 import type { Core } from './core.ts'
 import { claimOf, targetOf, type Made } from './made.ts'
@@ -11,7 +11,7 @@ export async function cancel(core: Core, request: Call, bound: Bound, input: Par
   const action = await targetOf(core, request)
   const [unknown] = Object.keys(input.value)
   if (unknown !== undefined) {
-    const errors = [{ path: unknown, message: 'is unknown; a cancel takes no input' }]
+    const errors = [{ path: shortened(unknown), message: 'is unknown; a cancel takes no input' }]
     throw problem('invalid-input', 'The input does not fit Action.cancel, which takes none.', { errors })
   }
   const answer = await core.store.settle(cancellation(core, request, bound, input.text, action))

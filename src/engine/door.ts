@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { Call, Route } from '../model/call.ts'
 import type { ParsedInput } from '../model/json.ts'
-import { tokensRememberedMax } from '../model/limits.ts'
+import { faultsMax, tokensRememberedMax } from '../model/limits.ts'
 import { parseRecordKey, recordKey } from '../model/names.ts'
-import { problem } from '../model/problem.ts'
+import { problem, shortened } from '../model/problem.ts'
 import type { Fault, Startup, Verb } from '../model/startup.ts'
 import { may, type Worker } from '../model/worker.ts'
 import type { Core } from './core.ts'
@@ -111,7 +111,9 @@ function operationNotFound(startup: Startup, { nouns, id, verb }: Route) {
 
 /** 400: what does not fit, member by member. */
 export function invalidInput(operation: string, faults: readonly Fault[]) {
-  const errors = faults.map(({ path, message }) => ({ path: path.join('.'), message }))
+  const errors = faults
+    .slice(0, faultsMax)
+    .map(({ path, message }) => ({ path: shortened(path.join('.')), message: shortened(message) }))
   const first = errors[0]
   const detail = first === undefined ? '' : ` ${first.path === '' ? '' : `${first.path}: `}${first.message}`
   return problem('invalid-input', `The input does not fit ${operation}.${detail}`, { errors })

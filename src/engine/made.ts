@@ -2,7 +2,7 @@ import type { Action, Bound, SettledAction } from '../model/action.ts'
 import type { Call } from '../model/call.ts'
 import { isActionId, type ActionId, type ItemId } from '../model/ids.ts'
 import type { Decided } from '../model/item.ts'
-import { problem } from '../model/problem.ts'
+import { problem, shortened } from '../model/problem.ts'
 import { may, maySee } from '../model/worker.ts'
 import type { Claim } from '../store/store.ts'
 import type { Core } from './core.ts'
@@ -53,7 +53,8 @@ export function claimOf(core: Core, request: Call, bound: Bound, input: string):
 }
 
 /** A body that a built-in call can't have: 400, naming the member. */
-export function badBody(operation: string, path: string, message: string) {
+export function badBody(operation: string, member: string, message: string) {
+  const path = shortened(member)
   return problem('invalid-input', `The input does not fit ${operation}. ${path} ${message}`, {
     errors: [{ path, message }],
   })

@@ -80,6 +80,7 @@ export class Exchange {
   #before: Exchange | null
   /** Shared by all exchanges of the connection: how many of them are under way, and whether one was its last. */
   readonly #connection: { underWay: number; isEnding: boolean }
+  #isLast = false
   #ended = false
 
   constructor(
@@ -120,6 +121,7 @@ export class Exchange {
 
   /** The connection ends with the answer to this: what was sent after it is read by nobody. */
   isLast(): void {
+    this.#isLast = true
     this.#connection.isEnding = true
   }
 
@@ -168,8 +170,7 @@ export class Exchange {
       fields.push('Content-Length', String(typeof body === 'string' ? Buffer.byteLength(body) : body.length))
     }
     // Who was never told to continue may send its body or not: only the connection's end is clear to both sides.
-    if (this.#connection.isEnding || this.edge.stopping || (early && this.expectsContinue))
-      fields.push('Connection', 'close')
+    if (this.#isLast || this.edge.stopping || (early && this.expectsContinue)) fields.push('Connection', 'close')
     if (!res.destroyed) {
       res.writeHead(status, fields)
       if (early) this.#endLate(body)

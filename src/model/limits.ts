@@ -9,6 +9,12 @@ export const bodyBytesMax = 1_048_576
 /** Longest idempotency key, in Unicode code points (K1). At most 1020 bytes of UTF-8, 3060 percent-encoded. */
 export const keyCodePointsMax = 255
 
+/** Most faults of one input that an answer lists: a body of 1 MiB can have a hundred thousand, and ten times its size. */
+export const faultsMax = 100
+
+/** Longest name or sentence about a fault that an answer repeats, in characters: the rest is the client's own text. */
+export const faultTextMax = 200
+
 /** Deepest nesting of an input, in levels; the outermost object is level 1 (K3). Keeps every walk off the stack's end. */
 export const inputDepthMax = 64
 

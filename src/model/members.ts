@@ -1,5 +1,6 @@
 import { closest } from './closest.ts'
 import type { JsonSchema } from './jsonschema.ts'
+import { faultsMax } from './limits.ts'
 import { fits, isOfType, memberNode, shapesOf, type Node, type Shape } from './shape.ts'
 import type { Fault } from './startup.ts'
 
@@ -40,13 +41,14 @@ function unknownInAny(shapes: readonly Shape[], value: object): Fault[] | null {
 function unknownInShape(shape: Shape, value: object): Fault[] | null {
   let faults: Fault[] | null = null
   if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) {
+    for (let i = 0; i < value.length && !isEnough(faults); i++) {
       const found = unknownIn(shape.prefix[i] ?? shape.items, value[i])
       if (found !== null) faults = join(faults, found, i)
     }
     return faults
   }
   for (const name of Object.keys(value)) {
+    if (isEnough(faults)) break
     const node = memberNode(shape, name)
     if (node === null) {
       faults = join(faults, [{ path: [], message: unknownMessage(name, shape) }], name)
@@ -56,6 +58,11 @@ function unknownInShape(shape: Shape, value: object): Fault[] | null {
     }
   }
   return faults
+}
+
+/** More would be told to nobody. */
+function isEnough(faults: readonly Fault[] | null): boolean {
+  return faults !== null && faults.length >= faultsMax
 }
 
 /** Adds faults found inside a member; nothing is allocated for a value without any. */

@@ -1,3 +1,4 @@
+import { faultTextMax } from './limits.ts'
 import { problems, type ProblemCode, type ProblemEntry } from './problems.ts'
 
 export { problems, type ProblemCode, type ProblemEntry } from './problems.ts'
@@ -92,4 +93,9 @@ export function toProblemJson(problem: Problem, at: { origin: string; requestId:
 /** The absolute address of a code's page: `http://127.0.0.1:4000/errors/idempotency-mismatch`. */
 export function errorPageUrl(origin: string, code: string): string {
   return `${origin}/errors/${encodeURIComponent(code)}`
+}
+
+/** A text of the client's own, as far as an answer repeats it. */
+export function shortened(text: string): string {
+  return text.length > faultTextMax ? `${text.slice(0, faultTextMax)}…` : text
 }

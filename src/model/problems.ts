@@ -237,7 +237,7 @@ export const problems = {
     title: 'The input does not fit the Verb',
     retryable: false,
     meaning:
-      'The input breaks the schema of the Verb: a member is missing, has the wrong type or is out of range, or is not known at all. `errors` lists each with its path. Unknown members are refused, since a mistyped name would otherwise be ignored silently. Nothing ran and nothing was recorded.',
+      'The input breaks the schema of the Verb: a member is missing, has the wrong type or is out of range, or is not known at all. `errors` lists them with their paths, the first 100 of them. Unknown members are refused, since a mistyped name would otherwise be ignored silently. Nothing ran and nothing was recorded.',
     retry: sameFails,
     mend: `Mend what \`errors\` lists. The schema is in \`GET /{namespace}\`. ${mendFirst}`,
   },

@@ -19,6 +19,7 @@ describe('the command line', () => {
     [['serve', '--trusted-proxy', '10.0.0.0/33'], /A proxy is an address or a range of them/],
     [['serve', '--trusted-proxy', '10.0.0.0/255.0.0.0'], /A proxy is an address or a range of them/],
     [['serve', '--grace', 'long'], /It is a number of seconds/],
+    [['serve', '--max-connections', '0'], /It is a whole number, 1 or more\./],
     [['worker', 'add', 'w'], /required option '--kind <kind>' not specified/],
     [['worker', 'add', '--kind', 'agent'], /missing required argument 'name'/],
     [['worker', 'add', 'w', '--kind', 'robot'], /Allowed are agent, human, app\./],

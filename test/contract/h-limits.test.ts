@@ -88,6 +88,21 @@ describe.each(stores)('what a client may send, over %s', (store) => {
     },
   )
 
+  test('R1: what was sent before a request that is refused so is answered first, and only then the connection ends', async () => {
+    const key = newKey()
+    const connection = await connectRaw(server.url)
+    connection.send(rawMessage('POST', '/kiln.test/orders/bake', lines(key), '{"ms":100}'))
+    connection.send(
+      head(`${key}-2`, 'Content-Length: 2', 'Host: y') + '{}' + head(`${key}-3`, 'Content-Length: 2') + '{}',
+    )
+    const answer = await connection.response()
+    expect([answer.headers['connection'], answer.json()]).toMatchObject(['keep-alive', { idempotencyKey: key }])
+    expectProblem(await connection.response(), 'malformed-request')
+    expect(await connection.closed()).toBe('ended')
+    connection.destroy()
+    expect([await kiln.recorded(`${key}-2`), await kiln.recorded(`${key}-3`)]).toEqual([[], []])
+  })
+
   test('K1: chunks may have extensions and trailers, and a trailer means nothing', async () => {
     const key = newKey()
     const chunks = '2;name="value";other\r\n{}\r\n0\r\nRecord-Version: 7\r\nIdempotency-Key: trailing\r\n\r\n'
@@ -168,6 +183,34 @@ describe.each(stores)('what a client may send, over %s', (store) => {
     const note = 'x'.repeat(bodyBytesMax - '{"note":""}'.length)
     expect((await kiln.call('orders/place', { note }, { key })).status).toBe(200)
     expectProblem(await kiln.call('orders/place', { note: `${note}x` }), 'body-too-large')
+  })
+
+  test('§11: an answer stays small, however much is wrong with an input', async () => {
+    const many = (piece: (i: number) => string) => Array.from({ length: 50_000 }, (_, i) => piece(i)).join()
+    for (const [raw, faults] of [
+      [`{${many((i) => `"m${i}":1`)}}`, 100],
+      [`{"lines":[${many(() => '{"sku":1}')}]}`, 100],
+      [`{"lines":[{"sku":"a"},{${many((i) => `"m${i}":1`)}}]}`, 100],
+      [`{"${'k'.repeat(1_000_000)}":1}`, 1],
+    ] as const) {
+      const answer = await kiln.call('orders/place', undefined, { raw })
+      const { errors } = expectProblem(answer, 'invalid-input')
+      expect(errors).toHaveLength(faults)
+      expect(answer.text.length).toBeLessThan(50_000)
+    }
+    const id = (await kiln.action('orders/bake', { then: 'throw' })).id
+    for (const verb of ['retry', 'cancel']) {
+      const answer = await kiln.call(`actions/${id}/${verb}`, undefined, { raw: `{"${'k'.repeat(1_000_000)}":1}` })
+      expectProblem(answer, 'invalid-input')
+      expect(answer.text.length).toBeLessThan(2_000)
+    }
+    const twice = `{"${'k'.repeat(400_000)}":1,"${'k'.repeat(400_000)}":2}`
+    expect(
+      expectProblem(await kiln.call('orders/say', undefined, { raw: twice }), 'invalid-json')['detail'],
+    ).toHaveProperty(
+      'length',
+      expect.toSatisfy((length: number) => length < 1_000),
+    )
   })
 
   test('V4: a body that stops half-way runs nothing, and nobody else notices', async () => {

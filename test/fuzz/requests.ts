@@ -291,7 +291,7 @@ const valuesOf: Readonly<Record<string, readonly string[]>> = {
   'If-Match': ['"1"', '*', ''],
   'If-None-Match': ['"1"', 'W/"1"', '*', '"', ''],
   'Last-Event-ID': ['0', '1', '-1', 'x', '99999999999999999999', ''],
-  Accept: ['text/html', 'application/json', '*/*', 'text/html;q=2', ',,,;q=', ''],
+  Accept: ['text/html', 'text/event-stream', 'application/json', '*/*', 'text/html;q=2', ',,,;q=', ''],
   Origin: ['https://glyphs.store', 'null', 'https://evil.test', ''],
   'Access-Control-Request-Method': ['POST', 'x', ''],
   'Access-Control-Request-Headers': ['authorization', 'x'.repeat(2_000), ''],
